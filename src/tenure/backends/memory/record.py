@@ -1,0 +1,172 @@
+"""One job in memory, and what each operation does to it."""
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from tenure.core.job import FINISHED, HISTORY_KEPT, Ending, Entry, Job, Outcome, Progress, State
+from tenure.core.operations import ClaimRequest, Extension, Hold, Settlement
+from tenure.core.payload import decode
+from tenure.core.transitions import RULES, is_spent, next_state, overridden
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Record:
+    """A job that changes. Whoever calls a method holds the store's lock, and keeps the index true."""
+
+    entry: Entry
+    sequence: int
+    created_at: datetime
+    run_at: datetime
+    state: State = State.QUEUED
+    attempts: int = 0
+    crashes: int = 0
+    fence: int = 0
+    token: str | None = None
+    worker: str | None = None
+    leased_until: datetime | None = None
+    progress: Progress | None = None
+    cancel_requested: bool = False
+    result: str | None = None
+    result_dropped: bool = False
+    history: list[Ending] = field(default_factory=list)
+    history_dropped: int = 0
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def order(self) -> tuple[int, datetime, int]:
+        """Where it stands among due jobs."""
+        return -self.entry.priority, self.run_at, self.sequence
+
+    def saved(self) -> tuple[object, ...]:
+        """Return all that can change, to be given to `restore`."""
+        return (*_changing(self), list(self.history))
+
+    def restore(self, saved: tuple[object, ...]) -> None:
+        for name, value in zip((*CHANGING, "history"), saved, strict=True):
+            setattr(self, name, value)
+
+    def is_held_by(self, hold: Hold) -> bool:
+        return self.state is State.RUNNING and self.fence == hold.fence and self.token == hold.token
+
+    def has_ended_by(self, settlement: Settlement) -> bool:
+        """Tell whether this very settlement landed before."""
+        mine = settlement.hold.fence, settlement.hold.token, settlement.outcome
+        if settlement.outcome is Outcome.COMPLETED:
+            return self.state is State.COMPLETED and (self.fence, self.token, Outcome.COMPLETED) == mine
+        return any((ending.fence, ending.token, ending.outcome) == mine for ending in self.history)
+
+    def take(self, request: ClaimRequest, now: datetime) -> None:
+        self.state = State.RUNNING
+        self.fence += 1
+        self.attempts += 1
+        self.token = request.token
+        self.worker = request.worker
+        self.leased_until = now + timedelta(seconds=request.lease)
+        self.started_at = now
+        self.progress = None
+
+    def extend(self, extension: Extension, now: datetime) -> None:
+        until = now + timedelta(seconds=extension.lease)
+        if self.leased_until is None or until > self.leased_until:
+            self.leased_until = until
+        if extension.progress is not None:
+            self.progress = extension.progress
+
+    def settle(self, settlement: Settlement, now: datetime) -> None:
+        self.attempts += settlement.attempts
+        self.result = settlement.result
+        self.result_dropped = settlement.result_dropped
+        state = overridden(settlement.state, cancel_requested=self.cancel_requested)
+        if settlement.delay is not None and state is State.QUEUED:
+            self.run_at = now + timedelta(seconds=settlement.delay)
+        self._end(settlement.outcome, state, settlement.error, now)
+
+    def expire(self, now: datetime) -> None:
+        self.crashes += RULES[Outcome.EXPIRED].crashes
+        spent = is_spent(self.attempts, self.entry.max_attempts) or is_spent(self.crashes, self.entry.max_crashes)
+        state = next_state(Outcome.EXPIRED, spent=spent, cancel_requested=self.cancel_requested)
+        self._end(Outcome.EXPIRED, state, None, now)
+
+    def retry(self, note: str, now: datetime) -> None:
+        self._note_operator(note, now)
+        self.state = State.QUEUED
+        self.run_at = now
+        self.attempts = self.crashes = 0
+        self.progress = self.finished_at = None
+
+    def cancel(self, note: str, now: datetime) -> None:
+        """Cancel it at once, or ask its holder."""
+        self._note_operator(note, now)
+        if self.state is State.RUNNING:
+            self.cancel_requested = True
+        else:
+            self.state = State.CANCELLED
+            self.finished_at = now
+
+    def job(self) -> Job:
+        entry = self.entry
+        return Job(
+            id=entry.id,
+            type=entry.type,
+            payload=decode(entry.payload),
+            queue=entry.queue,
+            key=entry.key,
+            priority=entry.priority,
+            run_at=self.run_at,
+            state=self.state,
+            attempts=self.attempts,
+            crashes=self.crashes,
+            max_attempts=entry.max_attempts,
+            max_crashes=entry.max_crashes,
+            timeout=entry.timeout,
+            fence=self.fence,
+            worker=self.worker,
+            leased_until=self.leased_until,
+            progress=self.progress,
+            cancel_requested=self.cancel_requested,
+            result=None if self.result is None else decode(self.result),
+            result_dropped=self.result_dropped,
+            history=tuple(self.history),
+            history_dropped=self.history_dropped,
+            meta=dict(entry.meta),
+            created_at=self.created_at,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+        )
+
+    def _end(self, outcome: Outcome, state: State, error: str | None, now: datetime) -> None:
+        if outcome is not Outcome.COMPLETED:
+            self._remember(
+                Ending(
+                    outcome=outcome,
+                    fence=self.fence,
+                    token=self.token,
+                    worker=self.worker,
+                    claimed_at=self.started_at,
+                    ended_at=now,
+                    error=error,
+                )
+            )
+            # A completed job keeps both: its token tells a settlement sent again, its worker who did it.
+            self.token = self.worker = None
+        self.state = state
+        self.leased_until = None
+        self.cancel_requested = False
+        self.finished_at = now if state in FINISHED else None
+
+    def _note_operator(self, note: str, now: datetime) -> None:
+        self._remember(Ending(outcome=Outcome.OPERATOR, fence=self.fence, ended_at=now, error=note))
+
+    def _remember(self, ending: Ending) -> None:
+        self.history.append(ending)
+        if len(self.history) > HISTORY_KEPT:
+            del self.history[0]
+            self.history_dropped += 1
+
+
+CHANGING = tuple(
+    each.name for each in fields(Record) if each.name not in {"entry", "sequence", "created_at", "history"}
+)
+_changing = attrgetter(*CHANGING)

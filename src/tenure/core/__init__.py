@@ -1,0 +1,1 @@
+"""The pure part: values and rules, without input or output, clock or randomness."""

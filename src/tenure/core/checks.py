@@ -1,0 +1,208 @@
+"""Check what a caller passes, before anything reaches a store.
+
+Each function returns the value in the one form that is used from then on, or raises `ConfigurationError`
+with the name of the option, the value, and what is allowed.
+"""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from tenure.errors import ConfigurationError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Seconds = float | timedelta
+"""A duration: a number of seconds, or a timedelta."""
+
+LONGEST_NAME = 200
+LONGEST_SHOWN = 80
+LONGEST_META = 16 * 1024
+LONGEST_ERROR = 16 * 1024
+GREATEST_NUMBER = 2.0**53
+"""Up to here every reader of JSON keeps whole numbers exact."""
+LONGEST_DELAY = 100 * 365 * 86_400.0
+"""A hundred years: far enough for anyone, near enough that every store can add it to now."""
+
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Within these, every store keeps a moment to the microsecond."""
+
+CUT = "[… cut]\n"
+
+
+def optional(check: Callable[[str, object], R], option: str, value: object) -> R | None:
+    """Return the checked value, or None for None."""
+    return None if value is None else check(option, value)
+
+
+def name(option: str, value: object) -> str:
+    """Return a queue, type, key, id or worker name: short, printable, the same in every store."""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{option} must be a string, not {shown(value)}")
+    if not value or len(value) > LONGEST_NAME:
+        raise ConfigurationError(f"{option} must have 1 to {LONGEST_NAME} characters, not {len(value)}: {shown(value)}")
+    if not value.isprintable() or value != value.strip():
+        raise ConfigurationError(f"{option} must be printable text without space around it, not {value!r}")
+    # Not a subclass, such as a member of an enumeration: a driver may treat that in its own way.
+    return str.__str__(value)
+
+
+def names(option: str, value: object) -> tuple[str, ...]:
+    """Return at least one name, each once; one string is one name."""
+    found = any_names(option, value)
+    if not found:
+        raise ConfigurationError(f"{option} is empty; name at least one")
+    return found
+
+
+def any_names(option: str, value: object) -> tuple[str, ...]:
+    """Return names, each once, even if there are none."""
+    if isinstance(value, str):
+        return (name(option, value),)
+    if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"{option} must be a name or several of them, not {shown(value)}")
+    return tuple(dict.fromkeys(name(option, each) for each in value))
+
+
+def whole(option: str, value: object, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f"{option} must be a whole number, not {value!r}")
+    if not least <= value <= most:
+        raise ConfigurationError(f"{option} must be {least:,} to {most:,}, not {shown(value)}")
+    return int(value)
+
+
+def count(option: str, value: object) -> int:
+    return whole(option, value, 0, 2**31 - 1)
+
+
+def text(option: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(f"{option} must be text, not {value!r}")
+    return value
+
+
+def kept_text(option: str, value: object) -> str:
+    """Return text that every store can keep and look for."""
+    if clean(text(option, value)) != value:
+        raise ConfigurationError(f"{option} must be text without NUL or lone surrogates, not {value!r}")
+    return text(option, value)
+
+
+def truth(option: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{option} must be True or False, not {value!r}")
+    return value
+
+
+def seconds(option: str, value: object, least: float = 0.0, most: float = LONGEST_DELAY) -> float:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        raise ConfigurationError(f"{option} must be a number of seconds or a timedelta, not {value!r}")
+    if not least <= value <= most:
+        raise ConfigurationError(f"{option} must be {least:,.12g} to {most:,.12g} seconds, not {shown(value)}")
+    return float(value)
+
+
+def number(option: str, value: object, least: float = -GREATEST_NUMBER, most: float = GREATEST_NUMBER) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise ConfigurationError(f"{option} must be a number from {least:,.12g} to {most:,.12g}, not {shown(value)}")
+    return value
+
+
+def moment(option: str, value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise ConfigurationError(f"{option} must be a datetime, not {value!r}")
+    if value.utcoffset() is None:
+        raise ConfigurationError(f"{option} must have a time zone, as datetime.now(UTC) has; {value!r} has none")
+    if not EARLIEST <= value <= LATEST:
+        raise ConfigurationError(f"{option} must be from {EARLIEST.year} to {LATEST.year}, not {value!r}")
+    return value.astimezone(UTC)
+
+
+def choice(option: str, value: object, allowed: Sequence[str]) -> str:
+    if value in allowed:
+        return str(value)
+    words = [str(each) for each in allowed]
+    raise ConfigurationError(f"{option} must be {' or '.join(map(repr, words))}, not {value!r}{nearest(value, words)}")
+
+
+def meta(option: str, value: object) -> dict[str, str]:
+    """Return a job's labels: strings to strings, small."""
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{option} must map strings to strings, not {value!r}")
+    checked: dict[str, str] = {}
+    size = 0
+    for label, content in value.items():
+        checked[name(f"{option} label", label)] = content
+        if not isinstance(content, str) or clean(content) != content:
+            raise ConfigurationError(
+                f"{option}[{label!r}] must be text without NUL or lone surrogates, not {content!r}"
+            )
+        size += len(label.encode()) + len(content.encode())
+    if size > LONGEST_META:
+        raise ConfigurationError(f"{option} has {size:,} bytes; at most {LONGEST_META:,} are kept")
+    return checked
+
+
+def clean(text: str) -> str:
+    """Return text that every store can keep: NUL becomes U+FFFD, a lone surrogate a question mark."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+def error_text(option: str, value: object) -> str:
+    """Return an error's text as it is stored: its end, where the reason stands, if it is too long."""
+    encoded = clean(text(option, value)).encode()
+    if len(encoded) <= LONGEST_ERROR:
+        return encoded.decode()
+    room = LONGEST_ERROR - len(CUT.encode())
+    return CUT + encoded[-room:].decode(errors="ignore")
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: short, whatever it is."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+def nearest(given: object, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` when a known name is near to the given one, else nothing."""
+    close = difflib.get_close_matches(str(given), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def known_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse a keyword that the function does not have, with the nearest that it has."""
+    known = frozenset(inspect.signature(function).parameters) - {"self"}
+    where = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        if not known.issuperset(options):
+            refuse_unknown(where, options, known)
+        return function(*args, **options)
+
+    return call
+
+
+def with_known_options(kind: type[R]) -> type[R]:
+    """Make a class refuse what it has no field for, with the nearest that it has."""
+    kind.__init__ = known_options(kind.__init__)  # type: ignore[method-assign]
+    return kind
+
+
+def refuse_unknown(where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise for the first name that is not known."""
+    known = sorted(known)
+    for each in given:
+        if each not in known:
+            remedy = nearest(each, known) or (f"; it has {', '.join(known)}" if known else "")
+            raise ConfigurationError(f"{where} has no option {each!r}{remedy}")

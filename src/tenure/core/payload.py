@@ -1,0 +1,111 @@
+"""Payloads and results as JSON text.
+
+A store keeps the text as it is and never looks inside, so the same value comes back from every one of them.
+What some store could not keep, or would change, is refused here: NaN and infinities, NUL, lone surrogates,
+keys that are not strings.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tenure.core import checks
+from tenure.errors import InvalidPayload
+
+LONGEST = 256 * 1024
+"""Bytes of compact UTF-8 that a payload or a result may have."""
+
+DEEPEST = 100
+"""How far lists and objects may stand inside each other, so that every reader can follow."""
+
+
+LOOKED_AT = 10_000
+"""How many parts of a value are looked at to tell where it is wrong."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def encode_payload(payload: Mapping[str, Any]) -> str:
+    """Return the text of a payload, which is a JSON object of at most 256 KiB."""
+    if not isinstance(payload, Mapping):
+        raise InvalidPayload(f"a payload is a JSON object, so pass a dict, not {checks.shown(payload)}")
+    text = encode(payload if isinstance(payload, dict) else dict(payload), "payload")
+    if (size := len(text.encode())) > LONGEST:
+        raise InvalidPayload(
+            f"the payload has {size:,} bytes of JSON and may have {LONGEST:,}; "
+            "store the data elsewhere and pass its name"
+        )
+    return text
+
+
+def encode_result(result: object) -> str | None:
+    """Return the text of a result, or None if it is too long to be kept."""
+    text = encode(result, "result")
+    return text if len(text.encode()) <= LONGEST else None
+
+
+def decode(text: str) -> Any:
+    return json.loads(text)
+
+
+def encode(value: object, what: str) -> str:
+    """Return compact JSON text, or raise `InvalidPayload` saying what in the value cannot be kept."""
+    try:
+        text = _ENCODER.encode(value)
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidPayload(f"the {what} has a lone surrogate, which is not valid text: {exc.reason}") from None
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidPayload(f"the {what} is not JSON: {exc}{_place(value, what)}") from None
+    _refuse_what_json_would_change(value, what)
+    # The escape is looked for in the text first: a string that merely spells it out is rare, and is told apart then.
+    if "\\u0000" in text and "\0" in "".join(_strings(value)):
+        raise InvalidPayload(f"the {what} has a NUL character, which not every store can keep")
+    return text
+
+
+def _refuse_what_json_would_change(value: object, what: str) -> None:
+    for depth, part in _parts(value):
+        if depth > DEEPEST:
+            raise InvalidPayload(f"the {what} is nested more than {DEEPEST} deep")
+        if isinstance(part, dict):
+            for key in part:
+                if not isinstance(key, str):
+                    raise InvalidPayload(f"the {what} has the key {key!r}; keys of a JSON object are strings")
+
+
+def _parts(value: object) -> Iterator[tuple[int, Any]]:
+    """Yield the value and everything inside it, each with its depth."""
+    pending = [(0, value)]
+    while pending:
+        depth, part = pending.pop()
+        yield depth, part
+        if isinstance(part, dict):
+            pending.extend((depth + 1, each) for each in part.values())
+        elif isinstance(part, list | tuple):
+            pending.extend((depth + 1, each) for each in part)
+
+
+def _place(value: object, what: str) -> str:
+    """Return where in the value the first part stands that is no JSON, if it can be told."""
+    pending = [(what, value)]
+    for _ in range(LOOKED_AT):
+        if not pending:
+            break
+        name, part = pending.pop()
+        if isinstance(part, dict):
+            pending.extend((f"{name}[{key!r}]", each) for key, each in part.items())
+        elif isinstance(part, list | tuple):
+            pending.extend((f"{name}[{at}]", each) for at, each in enumerate(part))
+        elif not isinstance(part, str | int | float | None) or (isinstance(part, float) and not math.isfinite(part)):
+            return f"; see {name}, which is {checks.shown(part)}"
+    return ""
+
+
+def _strings(value: object) -> Iterator[str]:
+    for _, part in _parts(value):
+        if isinstance(part, dict):
+            yield from part
+        elif isinstance(part, str):
+            yield part

@@ -1,0 +1,158 @@
+"""How a job moves: the rules of every ending, as data, and the settlements that follow from them.
+
+    ending              attempts  crashes  next state
+    complete                –        –     completed
+    fail, retry             –        –     queued after the back-off; failed when attempts are spent, or if final
+    snooze, release        −1        –     queued (snooze: after its delay; release: as before)
+    cancel                  –        –     cancelled
+    lease ran out           –       +1     queued as before; failed when attempts or crashes are spent
+
+A claim counts the attempt (+1). A job that was asked to cancel becomes cancelled by every ending but complete.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tenure.core import checks
+from tenure.core.answers import Answer, Cancel, Fail, Retry, Snooze
+from tenure.core.job import FINISHED, LIVE, Job, Outcome, State
+from tenure.core.operations import Hold, Move, Refusal, Settlement
+from tenure.core.payload import encode_result
+from tenure.core.retry import Backoff, Random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What an ending does to the counters, and where it leads: in general, and once the job's budget is spent."""
+
+    state: State
+    when_spent: State | None = None
+    attempts: int = 0
+    crashes: int = 0
+
+
+RULES: Mapping[Outcome, Rule] = {
+    Outcome.COMPLETED: Rule(state=State.COMPLETED),
+    Outcome.FAILED: Rule(state=State.QUEUED, when_spent=State.FAILED),
+    Outcome.RETRIED: Rule(state=State.QUEUED),
+    Outcome.SNOOZED: Rule(state=State.QUEUED, attempts=-1),
+    Outcome.RELEASED: Rule(state=State.QUEUED, attempts=-1),
+    Outcome.CANCELLED: Rule(state=State.CANCELLED),
+    Outcome.EXPIRED: Rule(state=State.QUEUED, when_spent=State.FAILED, crashes=+1),
+}
+
+MOVABLE: Mapping[Move, frozenset[State]] = {
+    Move.RETRY: frozenset({State.FAILED, State.CANCELLED}),
+    Move.CANCEL: LIVE,
+}
+
+DELETABLE = FINISHED
+
+
+def is_spent(count: int, most: int | None) -> bool:
+    return most is not None and count >= most
+
+
+def next_state(outcome: Outcome, *, spent: bool = False, cancel_requested: bool = False) -> State:
+    """Return where an ending leads."""
+    rule = RULES[outcome]
+    state = rule.when_spent if spent and rule.when_spent is not None else rule.state
+    return overridden(state, cancel_requested=cancel_requested)
+
+
+def overridden(state: State, *, cancel_requested: bool) -> State:
+    """Return where an ending leads that was decided before it was known whether a cancel was asked for."""
+    return State.CANCELLED if cancel_requested and state is not State.COMPLETED else state
+
+
+def refusal(move: Move, state: State, *, cancel_requested: bool) -> Refusal | None:
+    """Return why an operator's move is not possible, or None if the job may move (its key aside)."""
+    if state not in MOVABLE[move]:
+        return Refusal.STATE
+    if move is Move.CANCEL and cancel_requested:
+        return Refusal.ASKED_BEFORE
+    return None
+
+
+def move_note(move: Move, reason: str | None) -> str:
+    """Return what the history says of an operator's move."""
+    return move.value if reason is None else checks.error_text("reason", f"{move}: {reason}")
+
+
+def completed(hold: Hold, result: object = None) -> Settlement:
+    """A result too long to be kept is dropped and marked: the work is done and must not be done again for it."""
+    text = encode_result(result)
+    return _settlement(hold, Outcome.COMPLETED, result=text, result_dropped=text is None)
+
+
+def completed_without_result(hold: Hold) -> Settlement:
+    """Mark the result as dropped."""
+    return _settlement(hold, Outcome.COMPLETED, result_dropped=True)
+
+
+def failed(hold: Hold, job: Job, error: str, *, backoff: Backoff, random: Random, final: bool = False) -> Settlement:
+    spent = checks.truth("final", final) or is_spent(job.attempts, job.max_attempts)
+    state = next_state(Outcome.FAILED, spent=spent)
+    delay = backoff.delay(job.attempts, random) if state is State.QUEUED else None
+    return _settlement(hold, Outcome.FAILED, state=state, error=error, delay=delay)
+
+
+def retried(
+    hold: Hold, job: Job, *, backoff: Backoff, random: Random, delay: float | None = None, why: str | None = None
+) -> Settlement:
+    """The handler asked to be tried again; with no attempt left that is a failure."""
+    if is_spent(job.attempts, job.max_attempts):
+        error = why or f"asked to be tried again, but attempt {job.attempts} was the last"
+        return failed(hold, job, error, backoff=backoff, random=random)
+    delay = backoff.delay(job.attempts, random) if delay is None else delay
+    return _settlement(hold, Outcome.RETRIED, error=why, delay=delay)
+
+
+def snoozed(hold: Hold, delay: float) -> Settlement:
+    return _settlement(hold, Outcome.SNOOZED, delay=delay)
+
+
+def released(hold: Hold) -> Settlement:
+    return _settlement(hold, Outcome.RELEASED)
+
+
+def cancelled(hold: Hold, why: str | None = None) -> Settlement:
+    return _settlement(hold, Outcome.CANCELLED, error=why)
+
+
+def answered(hold: Hold, job: Job, answer: Answer, *, backoff: Backoff, random: Random) -> Settlement:
+    """Return the settlement that an answer of the handler asks for."""
+    match answer:
+        case Retry(delay=delay, why=why):
+            return retried(hold, job, delay=delay, why=why, backoff=backoff, random=random)
+        case Snooze(delay=delay):
+            return snoozed(hold, delay)
+        case Fail(why=why):
+            return failed(hold, job, why, final=True, backoff=backoff, random=random)
+        case Cancel(why=why):
+            return cancelled(hold, why)
+        case _:
+            raise TypeError(f"{answer!r} is not one of Retry, Snooze, Fail and Cancel")
+
+
+def _settlement(
+    hold: Hold,
+    outcome: Outcome,
+    *,
+    state: State | None = None,
+    delay: float | None = None,
+    error: str | None = None,
+    result: str | None = None,
+    result_dropped: bool = False,
+) -> Settlement:
+    rule = RULES[outcome]
+    return Settlement(
+        hold=hold,
+        outcome=outcome,
+        state=rule.state if state is None else state,
+        attempts=rule.attempts,
+        delay=delay,
+        error=checks.optional(checks.error_text, "the reason", error),
+        result=result,
+        result_dropped=result_dropped,
+    )

@@ -1,0 +1,325 @@
+"""The client: everything that can be done with jobs, over any store."""
+
+import os
+import random
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from tenure.backends.protocol import Backend
+from tenure.backends.urls import Store, open_store
+from tenure.claims import Claim, Claims, Holder
+from tenure.core import checks
+from tenure.core.checks import Seconds, known_options
+from tenure.core.filters import Filters, Names, States, has_condition, query_of, states_of
+from tenure.core.ids import RANDOM_BYTES, uuid7
+from tenure.core.job import FINISHED, LIVE, Job, NewJob, OnConflict, State
+from tenure.core.operations import (
+    COUNTS_KEPT,
+    LARGEST_BATCH,
+    MOST_ENQUEUED,
+    ClaimRequest,
+    Count,
+    Hold,
+    Move,
+    Moved,
+    Purge,
+    Query,
+    Reaped,
+    Stats,
+    Worker,
+    lease_of,
+)
+from tenure.core.retry import Backoff
+from tenure.core.transitions import released
+from tenure.errors import ConfigurationError, StoreUnavailable
+from tenure.keeper import Keeper, Lease, ticks
+
+T = TypeVar("T")
+
+LONGEST_POLL = 1.0
+"""Seconds after which a waiting claim looks again, even if nothing woke it."""
+
+CLOSED = "this Jobs is closed; make a new one to go on"
+
+
+class Jobs:
+    """A store of jobs, opened at first use. Safe to share between threads.
+
+    `store` is a URL, a function that returns one, or a `Backend`; without it the URL is `$TENURE_URL`.
+    """
+
+    @known_options
+    def __init__(self, store: Store | None = None, *, backoff: Backoff | None = None) -> None:
+        self._store = store
+        self._backoff = _checked("backoff", backoff or Backoff(), Backoff)
+        self._lock = threading.Lock()
+        self._opened: tuple[Backend, Holder] | None = None
+        self._is_closed = False
+
+    @known_options
+    def enqueue(
+        self,
+        type: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        queue: str = "default",
+        priority: int = 0,
+        run_at: datetime | None = None,
+        delay: Seconds | None = None,
+        key: str | None = None,
+        on_conflict: OnConflict = "keep",
+        max_attempts: int | None = 5,
+        max_crashes: int = 3,
+        timeout: Seconds | None = None,
+        meta: Mapping[str, str] | None = None,
+        id: str | None = None,
+    ) -> str:
+        """Store a job and return its id; the id of the live job that has the key, if one has."""
+        job = NewJob(
+            type,
+            {} if payload is None else payload,
+            queue=queue,
+            priority=priority,
+            run_at=run_at,
+            delay=delay,
+            key=key,
+            on_conflict=on_conflict,
+            max_attempts=max_attempts,
+            max_crashes=max_crashes,
+            timeout=timeout,
+            meta={} if meta is None else meta,
+            id=id,
+        )
+        return self.enqueue_many([job])[0]
+
+    @known_options
+    def enqueue_many(self, jobs: Iterable[NewJob]) -> list[str]:
+        """Store all of these jobs, or none; return their ids in order."""
+        if not isinstance(jobs, Iterable):
+            raise ConfigurationError(f"enqueue_many takes several jobs, not {jobs!r}")
+        entries = [_checked("a job", job, NewJob).entry(_new_id()) for job in islice(jobs, MOST_ENQUEUED + 1)]
+        if len(entries) > MOST_ENQUEUED:
+            raise ConfigurationError(f"one request stores at most {MOST_ENQUEUED:,} jobs; enqueue them in parts")
+        return [each.id for each in self._backend.enqueue(entries)] if entries else []
+
+    @known_options
+    def claim(
+        self,
+        *,
+        queues: Names | None = None,
+        types: Names | None = None,
+        limit: int = 1,
+        lease: Seconds = 60.0,
+        wait: Seconds = 0.0,
+        worker: str | None = None,
+    ) -> Claims:
+        """Take up to `limit` due jobs, waiting up to `wait` seconds for the first.
+
+        Use the claims as a block to have them kept alive while you work; those you do not settle are released.
+        """
+        request = ClaimRequest(
+            queues=checks.optional(checks.names, "queues", queues),
+            types=checks.optional(checks.names, "types", types),
+            limit=limit,
+            lease=lease_of(lease),
+            worker=this_process() if worker is None else worker,
+            token=_new_token(),
+        )
+        ends_at = ticks() + checks.seconds("wait", wait)
+        while True:
+            backend, holder = self._open()
+            sent_at = ticks()
+            jobs = backend.claim(request).jobs
+            left = ends_at - ticks()
+            if jobs or left <= 0:
+                return self._claims(holder, jobs, request, sent_at)
+            backend.wait(request.queues, request.types, min(left, LONGEST_POLL))
+            request = replace(request, token=_new_token())
+
+    @known_options
+    def reap(self, *, worker: str | None = None) -> list[Reaped]:
+        """Take back every claim whose lease ran out; with a worker that you know is dead, all that it holds.
+
+        Claims do the first by themselves; this does it now.
+        """
+        worker = checks.optional(checks.name, "worker", worker)
+        reaped: list[Reaped] = []
+        while found := self._backend.reap(worker=worker):
+            reaped += found
+        return reaped
+
+    @known_options
+    def get(self, id: str) -> Job | None:
+        """Return the job, or None if there is none of this id."""
+        jobs = self._backend.find(Query(ids=(checks.name("id", id),))).jobs
+        return jobs[0] if jobs else None
+
+    def find(self, **filters: Unpack[Filters]) -> Iterator[Job]:
+        """Yield the jobs that match, read page by page; without a condition, all."""
+        query = query_of("find", filters)
+        return (job for page in self._pages(query) for job in page)
+
+    def stats(self) -> Stats:
+        """Count the jobs by queue, type and state."""
+        return self._backend.stats()
+
+    @known_options
+    def counts(self, since: Seconds = 3600.0) -> list[Count]:
+        """Return what happened minute by minute, over the last hour or as far back as a day."""
+        return self._backend.counts(checks.seconds("since", since, most=COUNTS_KEPT))
+
+    def workers(self) -> list[Worker]:
+        """Return the workers that lately gave a sign of life."""
+        return self._backend.workers()
+
+    def retry(
+        self, ids: Names | None = None, *, reason: str | None = None, all: bool = False, **filters: Unpack[Filters]
+    ) -> list[Moved]:
+        """Queue failed or cancelled jobs again, with fresh attempts: those named, or the failed ones that match."""
+        return self._move(Move.RETRY, ids, filters, states=frozenset({State.FAILED}), reason=reason, all=all)
+
+    def cancel(
+        self, ids: Names | None = None, *, reason: str | None = None, all: bool = False, **filters: Unpack[Filters]
+    ) -> list[Moved]:
+        """Cancel queued jobs and ask running ones to stop: those named, or those that match."""
+        return self._move(Move.CANCEL, ids, filters, states=LIVE, reason=reason, all=all)
+
+    @known_options
+    def delete(self, ids: Names) -> list[Moved]:
+        """Forget these jobs, if they are finished."""
+        return [each for batch in _batches(ids) for each in self._backend.delete(batch)]
+
+    @known_options
+    def purge(self, older_than: Seconds, *, state: States | None = None, queue: Names | None = None) -> int:
+        """Forget the jobs that finished at least so long ago; return how many."""
+        states = FINISHED if (named := states_of(state)) is None else named
+        if not states <= FINISHED:
+            raise ConfigurationError(f"state must be one of {', '.join(sorted(FINISHED))} for a purge, not {state!r}")
+        purge = Purge(
+            older_than=checks.seconds("older_than", older_than),
+            states=states,
+            queues=checks.optional(checks.names, "queue", queue),
+        )
+        number = 0
+        while purged := self._backend.purge(purge):
+            number += purged
+        return number
+
+    @known_options
+    def pause(self, queues: Names) -> None:
+        """Let no claim take jobs of these queues, until they are resumed."""
+        self._backend.pause(checks.names("queues", queues))
+
+    @known_options
+    def resume(self, queues: Names) -> None:
+        """Let claims take jobs of these queues again."""
+        self._backend.resume(checks.names("queues", queues))
+
+    def close(self) -> None:
+        """Stop keeping leases and close the store. Closing again does nothing."""
+        with self._lock:
+            self._is_closed = True
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            backend, holder = opened
+            holder.keeper.stop()
+            backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def _backend(self) -> Backend:
+        return self._open()[0]
+
+    def _open(self) -> tuple[Backend, Holder]:
+        if (opened := self._opened) is not None:
+            return opened
+        with self._lock:
+            if self._is_closed:
+                raise StoreUnavailable(CLOSED)
+            if self._opened is None:
+                backend = open_store(self._store)
+                keeper = Keeper(backend.extend)
+                holder = Holder(store=backend, keeper=keeper, backoff=self._backoff, random=random.random)
+                self._opened = backend, holder
+            return self._opened
+
+    def _claims(self, holder: Holder, jobs: Sequence[Job], request: ClaimRequest, sent_at: float) -> Claims:
+        holds = [Hold(id=job.id, fence=job.fence, token=request.token) for job in jobs]
+        if self._is_closed and holds:
+            holder.store.settle([released(hold) for hold in holds])
+            raise StoreUnavailable(CLOSED)
+        leases = [Lease(hold, request.lease, sent_at) for hold in holds]
+        return Claims(holder, [Claim(holder, job, lease) for job, lease in zip(jobs, leases, strict=True)])
+
+    def _pages(self, query: Query) -> Iterator[list[Job]]:
+        while True:
+            page = self._backend.find(query)
+            yield page.jobs
+            if page.cursor is None:
+                return
+            query = replace(query, cursor=page.cursor)
+
+    def _move(
+        self,
+        move: Move,
+        ids: Names | None,
+        filters: Filters,
+        *,
+        states: frozenset[State],
+        reason: str | None,
+        all: bool,
+    ) -> list[Moved]:
+        query = query_of(move.value, filters, "ids", "reason", "all")
+        reason = checks.optional(checks.text, "reason", reason)
+        if (ids is not None) + has_condition(filters) + checks.truth("all", all) != 1:
+            raise ConfigurationError(
+                f"say which jobs to {move}, in one way: ids, or conditions such as queue='mail', or all=True"
+            )
+        if ids is not None:
+            batches = _batches(ids)
+        else:
+            query = query if query.states is not None else replace(query, states=states)
+            batches = ([job.id for job in page] for page in self._pages(query))
+        return [each for batch in batches for each in self._backend.move(batch, move, reason)]
+
+
+def this_process() -> str:
+    """Return the name under which this process claims, if it gives no other."""
+    import socket
+
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _checked(what: str, value: T, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise ConfigurationError(f"{what} must be a {kind.__name__}, not {value!r}")
+    return value
+
+
+def _new_id() -> str:
+    return uuid7(time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES))
+
+
+def _new_token() -> str:
+    return secrets.token_hex(16)
+
+
+def _batches(ids: Names) -> Iterator[list[str]]:
+    """Yield the ids, each once, by the thousand."""
+    named = checks.any_names("ids", ids)
+    for start in range(0, len(named), LARGEST_BATCH):
+        yield list(named[start : start + LARGEST_BATCH])

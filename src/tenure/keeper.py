@@ -1,0 +1,209 @@
+"""Keep leases alive while their jobs are worked on.
+
+One thread for all leases of a `Jobs`: work that blocks an event loop, or keeps its own thread busy, must not cost a
+lease. Deadlines count from before the request was sent, so that a lease is taken for lost here before the store would
+give the job away.
+"""
+
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from tenure.core.operations import LARGEST_BATCH, Extension, Hold, Holding
+from tenure.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+DRIFT = 0.02
+"""The part of a lease that is not relied upon, for clocks that do not run equally fast."""
+
+LINGER = 5.0
+"""Seconds that the thread stays after the last lease is gone."""
+
+Extend = Callable[[Sequence[Extension]], list[Holding]]
+Ticks = Callable[[], float]
+
+
+def ticks() -> float:
+    """Return seconds that only grow; where the system can tell, also while it sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Lease:
+    """The holder's own view of its lease. It never lasts longer here than in the store."""
+
+    __slots__ = ("_ticks", "blocks", "cancel_requested", "due_at", "hold", "is_over", "length", "valid_until")
+
+    def __init__(self, hold: Hold, length: float, sent_at: float, ticks: Ticks = ticks) -> None:
+        self.hold = hold
+        self.length = length
+        self.valid_until = -math.inf
+        self.cancel_requested = False
+        self.is_over = False
+        self.blocks = 0
+        self._ticks = ticks
+        self.note(Holding.HELD, sent_at, length)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the job may be another's by now."""
+        return self.is_over or self._ticks() >= self.valid_until
+
+    def note(self, holding: Holding, sent_at: float, length: float) -> None:
+        """Take in what the store answered to a request that was sent at this moment."""
+        if holding is Holding.LOST:
+            self.is_over = True
+            return
+        self.cancel_requested = self.cancel_requested or holding is Holding.CANCEL_REQUESTED
+        self.valid_until = max(self.valid_until, sent_at + length * (1 - DRIFT))
+        # After a third, so that two more tries fit in.
+        self.due_at = sent_at + self.length / 3
+
+
+class Keeper:
+    """Extends what it is given to keep, a third of each lease after the last time."""
+
+    def __init__(self, extend: Extend, ticks: Ticks = ticks) -> None:
+        self._extend = extend
+        self._ticks = ticks
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._kept: dict[int, Lease] = {}
+        self._thread: threading.Thread | None = None
+        self._sleeps_until = 0.0
+        self._is_failing = False
+        self._is_stopped = False
+
+    def keep(self, leases: Iterable[Lease]) -> None:
+        """Keep these leases alive until they are dropped as often, or lost."""
+        self._begin_anew_in_a_child()
+        with self._lock:
+            if self._is_stopped:
+                raise StoreUnavailable("the Jobs of this claim is closed, so its lease cannot be kept")
+            for lease in leases:
+                lease.blocks += 1
+                self._keep(lease)
+
+    def drop(self, leases: Iterable[Lease]) -> None:
+        """Let these leases run out by themselves, unless someone else keeps them."""
+        self._begin_anew_in_a_child()
+        with self._lock:
+            for lease in leases:
+                lease.blocks -= 1
+                if lease.blocks <= 0:
+                    self._kept.pop(id(lease), None)
+
+    def end(self, lease: Lease) -> None:
+        """Keep this lease no more: its claim has ended."""
+        self._begin_anew_in_a_child()
+        with self._lock:
+            lease.is_over = True
+            self._kept.pop(id(lease), None)
+
+    def note(self, lease: Lease, holding: Holding, sent_at: float, length: float) -> None:
+        """Take in what the store answered to an extension by the holder's own hand."""
+        with self._lock:
+            lease.note(holding, sent_at, length)
+            # It may have been given up here before its holder reached the store again.
+            if lease.blocks > 0 and not self._is_stopped:
+                self._keep(lease)
+
+    def stop(self) -> None:
+        """Drop everything, end the thread, and keep nothing more."""
+        self._begin_anew_in_a_child()
+        with self._lock:
+            self._is_stopped = True
+            self._kept.clear()
+            thread, self._thread = self._thread, None
+            self._wake.set()
+        if thread is not None:
+            thread.join()
+
+    def beat(self) -> None:
+        """Extend what is due, and note until when nothing more is."""
+        now = self._ticks()
+        with self._lock:
+            kept = list(self._kept.values())
+        for lease in kept:
+            if now >= lease.valid_until:
+                self._lose(lease, "its lease could not be extended in time")
+        # What is nearly due goes along, so that leases taken one by one come to be extended together.
+        due = [lease for lease in kept if lease.due_at - lease.length / 6 <= now < lease.valid_until]
+        if any(now >= lease.due_at for lease in due):
+            for start in range(0, len(due), LARGEST_BATCH):
+                self._extend_now(due[start : start + LARGEST_BATCH])
+        with self._lock:
+            next_at = (min(lease.due_at, lease.valid_until) for lease in self._kept.values())
+            self._sleeps_until = min(next_at, default=self._ticks() + LINGER)
+
+    def _keep(self, lease: Lease) -> None:
+        if lease.is_over:
+            return
+        self._kept[id(lease)] = lease
+        if lease.due_at < self._sleeps_until:
+            self._wake.set()
+        if self._thread is None or not self._thread.is_alive():
+            thread = threading.Thread(target=self._run, name="tenure-keeper", daemon=True)
+            # It waits for this lock before it looks whether it is the one.
+            thread.start()
+            self._thread = thread
+
+    def _extend_now(self, leases: Sequence[Lease]) -> None:
+        sent_at = self._ticks()
+        try:
+            answers = self._extend([Extension(hold=lease.hold, lease=lease.length) for lease in leases])
+            answered = list(zip(leases, answers, strict=True))
+        except Exception as exc:  # noqa: BLE001 - whatever it is, this thread must go on, and the leases be tried again
+            self._say_that_it_fails(exc, len(leases))
+            for lease in leases:
+                lease.due_at = self._ticks() + lease.length / 20
+            return
+        self._is_failing = False
+        for lease, holding in answered:
+            with self._lock:
+                lease.note(holding, sent_at, lease.length)
+            if lease.is_over:
+                self._lose(lease, "another claim, a reaper or an operator took it")
+
+    def _say_that_it_fails(self, exc: Exception, number: int) -> None:
+        """Say it once, not with every try."""
+        if self._is_failing:
+            return
+        self._is_failing = True
+        if isinstance(exc, StoreUnavailable):
+            log.warning("leases could not be extended, trying on: %s", exc, extra={"leases": number})
+        else:
+            log.error("leases could not be extended, trying on", exc_info=exc, extra={"leases": number})
+
+    def _lose(self, lease: Lease, why: str) -> None:
+        with self._lock:
+            # A claim that ended meanwhile is not kept any more, and has lost nothing.
+            if self._kept.pop(id(lease), None) is None:
+                return
+        hold = lease.hold
+        log.warning("claim of job %s lost: %s", hold.id, why, extra={"job": hold.id, "fence": hold.fence})
+
+    def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            with self._lock:
+                if self._thread is not threading.current_thread():
+                    return
+            self.beat()
+            is_woken = self._wake.wait(max(0.0, self._sleeps_until - self._ticks()))
+            with self._lock:
+                if not self._kept and not is_woken and self._thread is threading.current_thread():
+                    self._thread = None
+                    return
+
+    def _begin_anew_in_a_child(self) -> None:
+        """Forget the parent's leases and thread: a forked child has neither, and may have its lock taken."""
+        if self._process != os.getpid():
+            self._begin()

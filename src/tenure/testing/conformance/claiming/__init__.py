@@ -1,0 +1,1 @@
+"""Holding jobs: for every store, and for a table of jobs."""

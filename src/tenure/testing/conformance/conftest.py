@@ -1,0 +1,28 @@
+"""The fixtures of the suite, from the one that is supplied: `harness`."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tenure.backends.protocol import Claiming
+from tenure.testing import ClaimingHarness, Clock
+
+for name in ("building", "machine", "racing"):
+    pytest.register_assert_rewrite(f"tenure.testing.conformance.{name}")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(harness: ClaimingHarness, clock: Clock) -> Iterator[Claiming]:
+    store = harness.open(clock)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def given_jobs(harness: ClaimingHarness, clock: Clock) -> Callable[[int], list[str]]:
+    return lambda number: harness.given_jobs(number, clock)

@@ -1,0 +1,1 @@
+"""Enqueueing, ordering and keeping jobs: for every store."""

@@ -1,0 +1,153 @@
+"""Which job comes first, and which are not asked for."""
+
+from datetime import UTC, datetime
+
+from tenure.backends.protocol import SWEEP, Backend
+from tenure.core.job import Entry
+from tenure.testing import Clock
+from tenure.testing.conformance.building import Taken, entry, failed, ids_of, settle, take, take_one
+
+EARLY = datetime(2020, 1, 1, tzinfo=UTC)
+LATER = datetime(2020, 1, 2, tzinfo=UTC)
+
+
+def test_higher_priority_comes_first(store: Backend) -> None:
+    store.enqueue([entry(id="low", priority=-5), entry(id="high", priority=5), entry(id="middle")])
+
+    assert ids_of(take(store, limit=3)) == ["high", "middle", "low"]
+
+
+def test_with_equal_priority_the_earlier_run_at_comes_first(store: Backend) -> None:
+    store.enqueue([entry(id="later", run_at=LATER), entry(id="early", run_at=EARLY)])
+
+    assert ids_of(take(store, limit=2)) == ["early", "later"]
+
+
+def test_priority_counts_more_than_run_at(store: Backend) -> None:
+    store.enqueue([entry(id="early", run_at=EARLY), entry(id="urgent", run_at=LATER, priority=1)])
+
+    assert ids_of(take(store, limit=2)) == ["urgent", "early"]
+
+
+def test_with_equal_priority_and_run_at_the_enqueue_order_counts(store: Backend) -> None:
+    store.enqueue([entry(id=id, run_at=EARLY) for id in "zax"])
+
+    assert ids_of(take(store, limit=3)) == list("zax")
+
+
+def test_a_claim_of_fewer_than_are_due_takes_the_first_of_the_order(store: Backend) -> None:
+    store.enqueue(
+        [
+            entry(id="4", run_at=LATER),
+            entry(id="2", run_at=EARLY, priority=1),
+            entry(id="3", run_at=EARLY),
+            entry(id="1", run_at=LATER, priority=2),
+        ]
+    )
+
+    assert [ids_of(take(store)), ids_of(take(store, limit=2)), ids_of(take(store))] == [["1"], ["2", "3"], ["4"]]
+
+
+def test_the_greatest_and_the_smallest_priority_are_in_order(store: Backend) -> None:
+    store.enqueue([entry(id="last", priority=-32_768), entry(id="none"), entry(id="first", priority=32_767)])
+
+    assert ids_of(take(store, limit=3)) == ["first", "none", "last"]
+
+
+def test_the_order_holds_across_queues_and_types(store: Backend) -> None:
+    store.enqueue(
+        [
+            entry("a", id="3", queue="x", priority=1),
+            entry("b", id="1", queue="y", priority=3),
+            entry("b", id="4", queue="x", priority=1),
+            entry("a", id="2", queue="y", priority=2),
+        ]
+    )
+
+    assert ids_of(take(store, limit=4)) == ["1", "2", "3", "4"]
+
+
+def test_a_job_that_is_not_due_is_not_claimed(store: Backend, clock: Clock) -> None:
+    store.enqueue([entry(id="a", delay=60, priority=100)])
+    clock.advance(59.999999)
+
+    assert take(store) == []
+
+
+def test_a_job_is_claimed_from_the_very_moment_that_it_is_due(store: Backend, clock: Clock) -> None:
+    store.enqueue([entry(id="a", delay=60)])
+    clock.advance(60)
+
+    assert ids_of(take(store)) == ["a"]
+
+
+def test_a_scheduled_job_of_higher_priority_does_not_hold_up_a_due_one(store: Backend) -> None:
+    store.enqueue([entry(id="scheduled", delay=60, priority=100), entry(id="due")])
+
+    assert ids_of(take(store, limit=2)) == ["due"]
+
+
+def test_a_scheduled_job_takes_its_place_by_priority_when_it_comes_due(store: Backend, clock: Clock) -> None:
+    store.enqueue([entry(id="scheduled", delay=60, priority=100), entry(id="due")])
+    clock.advance(60)
+
+    assert ids_of(take(store, limit=2)) == ["scheduled", "due"]
+
+
+def test_more_jobs_than_one_claim_promotes_are_all_reached_in_the_end(store: Backend, clock: Clock) -> None:
+    entries: list[Entry] = [entry(delay=10 + n / 1_000) for n in range(SWEEP + 500)]
+    store.enqueue(entries)
+    clock.advance(100)
+
+    taken: list[Taken] = []
+    while some := take(store, limit=1_000):
+        taken += some
+
+    assert ids_of(taken) == [each.id for each in entries]
+
+
+def test_of_a_burst_the_oldest_are_let_in_first_whatever_their_queue_and_type(store: Backend, clock: Clock) -> None:
+    store.enqueue([entry("many", delay=20) for _ in range(SWEEP + 500)])
+    store.enqueue([entry("one", id="early", delay=10, priority=100, queue="other")])
+    clock.advance(30)
+
+    assert ids_of(take(store)) == ["early"]
+
+
+def test_a_claim_sent_again_keeps_the_order(store: Backend) -> None:
+    store.enqueue([entry(id="low"), entry(id="high", priority=5)])
+    take(store, limit=2, token="same")
+
+    assert ids_of(take(store, limit=2, token="same")) == ["high", "low"]
+
+
+def test_a_claim_takes_only_from_the_queues_asked_for(store: Backend) -> None:
+    store.enqueue([entry(id=queue, queue=queue) for queue in ("a", "b", "c")])
+
+    assert ids_of(take(store, limit=9, queues=("c", "a", "nobody"))) == ["a", "c"]
+
+
+def test_a_claim_takes_only_the_types_asked_for(store: Backend) -> None:
+    store.enqueue([entry(type, id=type) for type in ("a", "b", "c")])
+
+    assert ids_of(take(store, limit=9, types=("c", "a", "nobody"))) == ["a", "c"]
+
+
+def test_queues_and_types_are_asked_for_together(store: Backend) -> None:
+    store.enqueue([entry(type, id=queue + type, queue=queue) for queue in "xy" for type in "ab"])
+
+    assert ids_of(take(store, limit=9, queues=("y",), types=("b",))) == ["yb"]
+
+
+def test_without_queues_and_types_a_claim_takes_from_all(store: Backend) -> None:
+    store.enqueue([entry(type, id=queue + type, queue=queue) for queue in "xy" for type in "ab"])
+
+    assert len(take(store, limit=9)) == 4
+
+
+def test_a_job_that_failed_waits_behind_those_that_are_due_before_it(store: Backend, clock: Clock) -> None:
+    store.enqueue([entry(id="a"), entry(id="b")])
+    settle(store, failed(take_one(store)))
+    clock.advance(100)
+
+    assert ids_of(take(store, limit=2)) == ["b", "a"]

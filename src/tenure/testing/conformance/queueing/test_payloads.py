@@ -1,0 +1,83 @@
+"""What goes in comes out, and nobody shares it."""
+
+from typing import Any
+
+import pytest
+
+from tenure.backends.protocol import Backend
+from tenure.testing.conformance.building import completed, entry, ids_of, job_of, settle, take, take_one
+
+PAYLOADS: dict[str, dict[str, Any]] = {
+    "empty": {},
+    "nested": {"a": {"b": [1, [2, {"c": None}]]}},
+    "numbers": {"zero": 0, "negative": -7, "float": 0.1, "tiny": 5e-324, "beyond 64 bits": 2**80, "whole": 1.0},
+    "truth": {"yes": True, "no": False, "none": None},
+    "empty key": {"": ""},
+    "many scripts": {"grüße": "日本語 🎉 \u202e", "quotes": "\"'`\\/"},
+    "control characters": {"text": "tab\tline\nreturn\rbell\x07delete\x7f"},
+    "text that looks like an escape": {"text": "\\u0000 \\ud800"},
+    "text that looks like code": {"x": "'; drop table jobs; --", "y": "${1} %s {} \x1f"},
+    "large": {"text": "x" * 250_000},
+}
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_a_payload_comes_back_as_it_went_in(store: Backend, name: str) -> None:
+    store.enqueue([entry(id="a", payload=PAYLOADS[name])])
+
+    payload = take_one(store).job.payload
+
+    assert payload == PAYLOADS[name]
+    assert repr(payload) == repr(PAYLOADS[name])
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_a_result_comes_back_as_it_went_in(store: Backend, name: str) -> None:
+    store.enqueue([entry(id="a")])
+    settle(store, completed(take_one(store), PAYLOADS[name]))
+
+    result = job_of(store, "a").result
+    assert result == PAYLOADS[name]
+    assert repr(result) == repr(PAYLOADS[name])
+
+
+def test_the_order_of_keys_is_kept(store: Backend) -> None:
+    store.enqueue([entry(id="a", payload={"z": 1, "a": 2, "m": 3})])
+
+    assert list(take_one(store).job.payload) == ["z", "a", "m"]
+
+
+def test_changing_the_dict_after_enqueueing_changes_nothing(store: Backend) -> None:
+    payload = {"list": [1]}
+    store.enqueue([entry(id="a", payload=payload)])
+    payload["list"].append(2)
+
+    assert job_of(store, "a").payload == {"list": [1]}
+
+
+def test_changing_what_was_claimed_changes_nothing(store: Backend) -> None:
+    store.enqueue([entry(id="a", payload={"list": [1]}, meta={"label": "x"})])
+    job = take_one(store).job
+    job.payload["list"].append(2)
+    job.meta["label"] = "y"
+
+    assert job_of(store, "a").payload == {"list": [1]}
+    assert job_of(store, "a").meta == {"label": "x"}
+
+
+def test_names_that_differ_in_case_are_different(store: Backend) -> None:
+    answers = store.enqueue(
+        [entry(id="a", queue="q", key="k"), entry(id="A", queue="q", key="K"), entry(id="b", queue="Q", key="k")]
+    )
+
+    assert [each.created for each in answers] == [True] * 3
+    assert ids_of(take(store, limit=9, queues=("q",))) == ["a", "A"]
+
+
+@pytest.mark.parametrize("name", ["with space", "ümläut", "a:b{c}/d", "'; drop table jobs; --", "%", "_", "x" * 200])
+def test_names_may_be_any_printable_text(store: Backend, name: str) -> None:
+    store.enqueue([entry(name, id=name, queue=name, key=name)])
+
+    job = take_one(store, queues=(name,), types=(name,), worker=name).job
+
+    assert (job.id, job.type, job.queue, job.key, job.worker) == (name,) * 5

@@ -1,0 +1,40 @@
+"""What the conformance suite has to be told about a store."""
+
+from abc import ABC, abstractmethod
+from uuid import uuid4
+
+from tenure.backends.protocol import Backend, Claiming, Clock
+from tenure.core.job import NewJob
+
+
+class ClaimingHarness(ABC):
+    """One store, empty at first, that jobs can be claimed from."""
+
+    @abstractmethod
+    def open(self, clock: Clock | None = None) -> Claiming:
+        """Return the store, or another handle on it; all of them see the same jobs.
+
+        Within one test every call gives the same clock; None is the store's own.
+        """
+
+    @abstractmethod
+    def given_jobs(self, number: int, clock: Clock | None = None) -> list[str]:
+        """Put so many new jobs in it and return their ids in enqueue order.
+
+        They are due now, of one queue and type, and alike but for their ids; with 5 attempts and 3 crashes.
+        """
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Begin with an empty store again; the handles opened before are not used any more."""
+
+
+class Harness(ClaimingHarness):
+    """One store, empty at first, that jobs can be enqueued in."""
+
+    @abstractmethod
+    def open(self, clock: Clock | None = None) -> Backend: ...
+
+    def given_jobs(self, number: int, clock: Clock | None = None) -> list[str]:
+        entries = [NewJob("work", {"n": n}).entry(str(uuid4())) for n in range(number)]
+        return [each.id for each in self.open(clock).enqueue(entries)]

@@ -1,0 +1,109 @@
+"""What can be a payload or a result."""
+
+import math
+from collections import UserDict
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from tenure.core.payload import DEEPEST, LONGEST, decode, encode_payload, encode_result
+from tenure.errors import InvalidPayload
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_a_payload_is_compact_text_in_the_order_of_its_keys() -> None:
+    assert encode_payload({"b": [1, 2.5, None, True], "a": "ä"}) == '{"b":[1,2.5,null,true],"a":"ä"}'
+
+
+def test_tuples_become_lists() -> None:
+    assert decode(encode_payload({"a": (1, 2)})) == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize("payload", [MappingProxyType({"a": 1}), UserDict({"a": 1})])
+def test_any_mapping_is_a_payload(payload: Any) -> None:
+    assert encode_payload(payload) == '{"a":1}'
+
+
+@pytest.mark.parametrize("payload", [None, [], "text", 7, [("a", 1)], "x" * 10_000])
+def test_what_is_not_a_mapping_is_no_payload(payload: Any) -> None:
+    with pytest.raises(InvalidPayload, match="a payload is a JSON object, so pass a dict, not") as caught:
+        encode_payload(payload)
+
+    assert len(str(caught.value)) < 200
+
+
+REFUSED = {
+    "NaN": ({"a": math.nan}, "not JSON"),
+    "infinity": ({"a": [math.inf]}, r"not JSON: .*see payload\['a'\]\[0\], which is inf"),
+    "an object far behind many": ({"a": object(), "b": [0] * 20_000}, "Object of type object .* serializable$"),
+    "a set": ({"a": {1}}, r"not JSON: Object of type set .*; see payload\['a'\], which is {1}"),
+    "bytes": ({"a": [0, (b"x",)]}, r"Object of type bytes .*; see payload\['a'\]\[1\]\[0\], which is b'x'"),
+    "a nested mapping that is no dict": ({"a": MappingProxyType({})}, "not JSON"),
+    "an int as key": ({"a": {1: 2}}, "key 1; keys of a JSON object are strings"),
+    "None as key": ({None: 2}, "key None"),
+    "a key within a list": ({"a": [({True: 2},)]}, "key True"),
+    "a tuple as key": ({(1, 2): 3}, "not JSON: keys must be"),
+    "NUL in a value": ({"a": ["x\0"]}, "NUL"),
+    "NUL in a key": ({"x\0": 1}, "NUL"),
+    "a lone surrogate": ({"a": "\ud800"}, "lone surrogate"),
+    "a lone surrogate in a key": ({"\udfff": 1}, "lone surrogate"),
+    "too deep": ({"a": nested(DEEPEST)}, "nested more than 100 deep"),
+    "much too deep": ({"a": nested(100_000)}, "not JSON"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_store_could_not_keep_unchanged_is_refused(name: str) -> None:
+    payload, reason = REFUSED[name]
+
+    with pytest.raises(InvalidPayload, match=reason):
+        encode_payload(payload)  # type: ignore[arg-type]
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    payload: dict[str, Any] = {}
+    payload["self"] = payload
+
+    with pytest.raises(InvalidPayload, match="Circular"):
+        encode_payload(payload)
+
+
+def test_text_that_spells_out_an_escape_is_kept() -> None:
+    assert decode(encode_payload({"a": "\\u0000"})) == {"a": "\\u0000"}
+
+
+def test_as_deep_as_allowed_is_kept() -> None:
+    assert decode(encode_payload({"a": nested(DEEPEST - 1)})) == {"a": nested(DEEPEST - 1)}
+
+
+def test_a_payload_of_allowed_length_is_kept() -> None:
+    assert len(encode_payload({"a": "x" * (LONGEST - 8)})) == LONGEST
+
+
+def test_a_payload_is_measured_in_bytes_and_refused_with_its_size() -> None:
+    with pytest.raises(InvalidPayload, match="262,146 bytes of JSON and may have 262,144"):
+        encode_payload({"a": "ä" * (LONGEST // 2 - 3)})
+
+
+@pytest.mark.parametrize("result", [None, 0, "", [], {"a": 1}, False])
+def test_any_json_value_is_a_result(result: Any) -> None:
+    text = encode_result(result)
+
+    assert text is not None
+    assert decode(text) == result
+
+
+def test_a_result_too_long_to_be_kept_has_no_text() -> None:
+    assert encode_result("x" * LONGEST) is None
+
+
+def test_what_is_not_json_is_no_result() -> None:
+    with pytest.raises(InvalidPayload, match="the result is not JSON"):
+        encode_result(object())

@@ -1,0 +1,394 @@
+"""Leases kept alive, by a clock that the tests move."""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+import tenure
+from tenure.backends.memory import Memory
+from tenure.core.operations import Extension, Hold, Holding
+from tenure.errors import StoreUnavailable
+from tenure.keeper import DRIFT, Keeper, Lease, ticks
+
+
+class Recorder:
+    """Stands where a store would, and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.requests: list[list[Extension]] = []
+        self.answer: Holding | Exception = Holding.HELD
+
+    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+        self.requests.append(list(extensions))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return [self.answer] * len(extensions)
+
+    def ticks(self) -> float:
+        return self.now
+
+
+class Still(Keeper):
+    """A keeper whose thread never starts; the tests call `beat`."""
+
+    def _run(self) -> None: ...
+
+
+@pytest.fixture
+def store() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def keeper(store: Recorder) -> Keeper:
+    return Still(store.extend, store.ticks)
+
+
+def lease_of(store: Recorder, length: float = 60.0, id: str = "a") -> Lease:
+    return Lease(Hold(id=id, fence=1, token="t"), length, store.now, store.ticks)
+
+
+def test_a_lease_is_extended_after_a_third_of_it(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    keeper.beat()
+    store.now += 19
+    keeper.beat()
+    before = len(store.requests)
+    store.now += 1
+    keeper.beat()
+
+    assert before == 0
+    assert store.requests == [[Extension(hold=lease.hold, lease=60.0)]]
+
+
+def test_a_lease_that_is_extended_in_time_is_never_lost(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    for _ in range(50):
+        store.now += 20
+        keeper.beat()
+
+    assert not lease.is_lost
+    assert len(store.requests) == 50
+
+
+def test_leases_that_are_nearly_due_are_extended_together(store: Recorder, keeper: Keeper) -> None:
+    leases = []
+    for number in range(5):
+        leases.append(lease_of(store, id=str(number)))
+        store.now += 1
+    keeper.keep(leases)
+    store.now += 16
+    keeper.beat()
+
+    assert [len(request) for request in store.requests] == [5]
+
+
+def test_a_lease_that_is_not_nearly_due_is_left_alone(store: Recorder, keeper: Keeper) -> None:
+    short, long = lease_of(store, 3), lease_of(store, 600)
+    keeper.keep([short, long])
+    store.now += 1
+    keeper.beat()
+
+    assert [[each.hold for each in request] for request in store.requests] == [[short.hold]]
+
+
+def test_very_many_leases_are_extended_by_the_thousand(store: Recorder, keeper: Keeper) -> None:
+    keeper.keep([lease_of(store, id=str(number)) for number in range(2_500)])
+    store.now += 20
+    keeper.beat()
+
+    assert [len(request) for request in store.requests] == [1_000, 1_000, 500]
+
+
+def test_a_lease_is_counted_from_before_the_request_was_sent(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    sent_at = store.now
+    keeper.keep([lease])
+
+    store.now = sent_at + 60 * (1 - DRIFT) - 0.001
+    before = lease.is_lost
+    store.now = sent_at + 60 * (1 - DRIFT)
+
+    assert (before, lease.is_lost) == (False, True)
+
+
+def test_a_slow_answer_does_not_prolong_the_lease(store: Recorder) -> None:
+    def slow(extensions: Sequence[Extension]) -> list[Holding]:
+        store.now += 30
+        return store.extend(extensions)
+
+    keeper = Still(slow, store.ticks)
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.now += 20
+    sent_at = store.now
+    keeper.beat()
+
+    assert lease.valid_until == sent_at + 60 * (1 - DRIFT)
+
+
+def test_a_lease_is_lost_before_the_store_would_give_the_job_away(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    given_away_at = store.now + 60
+    keeper.keep([lease])
+    store.answer = StoreUnavailable("gone")
+    while not lease.is_lost:
+        store.now += 1
+        keeper.beat()
+
+    assert store.now < given_away_at
+
+
+def test_while_the_store_is_away_it_is_tried_again_and_said_once(
+    store: Recorder, keeper: Keeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = StoreUnavailable("gone")
+    for _ in range(5):
+        store.now += 6
+        keeper.beat()
+    store.answer = Holding.HELD
+    store.now += 3
+    keeper.beat()
+
+    assert len(store.requests) == 3
+    assert not lease.is_lost
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_an_unexpected_error_does_not_end_the_keeping(
+    store: Recorder, keeper: Keeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = RuntimeError("a bug")
+    store.now += 20
+    keeper.beat()
+    store.answer = Holding.HELD
+    store.now += 20
+    keeper.beat()
+
+    assert not lease.is_lost
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_lease_that_the_store_refuses_is_lost_and_left_alone(
+    store: Recorder, keeper: Keeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = lease_of(store, id="j7")
+    keeper.keep([lease])
+    store.answer = Holding.LOST
+    store.now += 20
+    keeper.beat()
+    store.now += 20
+    keeper.beat()
+
+    assert lease.is_lost
+    assert len(store.requests) == 1
+    assert [(vars(record)["job"], vars(record)["fence"]) for record in caplog.records] == [("j7", 1)]
+
+
+def test_a_claim_that_ended_while_it_was_extended_has_lost_nothing(
+    store: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = lease_of(store)
+
+    def extend(extensions: Sequence[Extension]) -> list[Holding]:
+        ending.end(lease)
+        return [Holding.LOST] * len(extensions)
+
+    ending = Still(extend, store.ticks)
+    ending.keep([lease])
+    store.now += 20
+    ending.beat()
+
+    assert caplog.messages == []
+
+
+def test_a_store_that_answers_too_little_does_not_end_the_keeping(
+    store: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = Still(lambda _: [], store.ticks)
+    keeper.keep([lease_of(store)])
+    store.now += 20
+    keeper.beat()
+
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_lease_is_kept_until_it_is_dropped_as_often_as_it_was_kept(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    keeper.keep([lease])
+    keeper.drop([lease])
+    store.now += 20
+    keeper.beat()
+
+    assert len(store.requests) == 1
+
+
+def test_a_thread_that_could_not_be_started_is_tried_again(store: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Keeper(store.extend)
+    lease = Lease(Hold(id="a", fence=1, token="t"), 60, ticks())
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError("no more threads")))
+        with pytest.raises(RuntimeError):
+            keeper.keep([lease])
+    keeper.keep([lease])
+    thread = keeper._thread
+    keeper.stop()
+
+    assert thread is not None
+
+
+def test_stopping_does_not_wait_for_a_thread_that_looks_the_other_way() -> None:
+    keeper = Keeper(Memory().extend)
+    lease = Lease(Hold(id="a", fence=1, token="t"), 60, ticks())
+    for _ in range(200):
+        keeper.keep([lease])
+        keeper.stop()
+        keeper._is_stopped = False
+
+    assert keeper._thread is None
+
+
+def test_a_lease_that_ran_out_is_not_extended_any_more(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.now += 60
+    keeper.beat()
+
+    assert store.requests == []
+    assert lease.is_lost
+
+
+def test_a_cancel_that_was_asked_for_is_passed_on_and_the_lease_kept(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = Holding.CANCEL_REQUESTED
+    store.now += 20
+    keeper.beat()
+    store.answer = Holding.HELD
+    store.now += 20
+    keeper.beat()
+
+    assert lease.cancel_requested
+    assert not lease.is_lost
+
+
+def test_a_dropped_lease_runs_out_by_itself(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    keeper.drop([lease])
+    store.now += 20
+    keeper.beat()
+
+    assert store.requests == []
+
+
+def test_a_longer_lease_by_hand_is_not_shortened_by_the_keeper(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    lease.note(Holding.HELD, store.now, 600)
+    store.now += 100
+    keeper.beat()
+    store.answer = StoreUnavailable("gone")
+    store.now += 400
+    keeper.beat()
+
+    assert not lease.is_lost
+    assert store.requests[0][0].lease == 60.0
+
+
+def test_the_thread_keeps_leases_by_itself_while_the_work_blocks() -> None:
+    jobs = tenure.Jobs("memory://")
+    jobs.enqueue("work")
+
+    with jobs.claim(lease=2) as (claim,), claim:
+        ends_at = time.monotonic() + 3
+        while time.monotonic() < ends_at:
+            pass
+        stolen = jobs.claim()
+        is_lost = claim.is_lost
+
+    assert (stolen, is_lost) == ([], False)
+    assert jobs.stats().total("completed") == 1
+
+
+def test_one_thread_keeps_all_leases_and_ends_with_close() -> None:
+    before = set(threading.enumerate())
+    jobs = tenure.Jobs("memory://")
+    jobs.enqueue_many(tenure.NewJob("work") for _ in range(3))
+    for claims in (jobs.claim(limit=2), jobs.claim()):
+        claims.__enter__()
+    started = set(threading.enumerate()) - before
+    jobs.close()
+
+    assert [thread.name for thread in started] == ["tenure-keeper"]
+    assert not any(thread.is_alive() for thread in started)
+
+
+def test_without_a_block_no_thread_is_started() -> None:
+    before = threading.active_count()
+    jobs = tenure.Jobs("memory://")
+    jobs.enqueue("work")
+    jobs.claim()[0].complete()
+
+    assert threading.active_count() == before
+
+
+def test_the_thread_ends_when_nothing_was_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenure.keeper.LINGER", 0.01)
+    store = Memory()
+    keeper = Keeper(store.extend)
+    lease = Lease(Hold(id="a", fence=1, token="t"), 60, ticks())
+    keeper.keep([lease])
+    thread = keeper._thread
+    keeper.drop([lease])
+    keeper._wake.set()
+
+    assert thread is not None
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_sooner_lease_wakes_the_thread() -> None:
+    extended = threading.Event()
+
+    def extend(extensions: Sequence[Extension]) -> list[Holding]:
+        if any(each.hold.id == "short" for each in extensions):
+            extended.set()
+        return [Holding.HELD] * len(extensions)
+
+    keeper = Keeper(extend)
+    keeper.keep([Lease(Hold(id="long", fence=1, token="t"), 86_400, ticks())])
+    threading.Event().wait(0.05)
+    keeper.keep([Lease(Hold(id="short", fence=1, token="t"), 1, ticks())])
+
+    assert extended.wait(30)
+    keeper.stop()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_keeps_nothing_of_its_parents() -> None:
+    keeper = Keeper(Memory().extend)
+    keeper.keep([Lease(Hold(id="a", fence=1, token="t"), 60, ticks())])
+    with keeper._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            keeper.drop([])
+            os._exit(7 if not keeper._kept else 1)
+    _, status = os.waitpid(child, 0)
+    keeper.stop()
+
+    assert os.waitstatus_to_exitcode(status) == 7

@@ -1,0 +1,126 @@
+"""What a claim costs does not depend on what is stored: counted in steps, not in time.
+
+A step is a line of Python that runs, in the memory store or what it calls. What a heap does inside is not counted;
+it grows with the logarithm.
+"""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tenure.backends.memory import Memory
+from tenure.core.job import NewJob
+from tenure.core.operations import Query
+from tenure.testing import Clock
+from tenure.testing.conformance.building import completed, extend, request, settle, take, taken_by, token
+
+MANY, SOME = 100_000, 1_000
+
+
+def filled(*, queued: int, in_the_way: int) -> Memory:
+    """Return a store with so many due jobs, and as many again of each kind that a claim must pass by."""
+    store = Memory(clock=Clock())
+    put(store, queued, NewJob("work", {"n": 1}))
+    put(store, in_the_way, NewJob("work", {"n": 1}, delay=3600, priority=100))
+    put(store, in_the_way, NewJob("other", {"n": 1}, priority=50))
+    return store
+
+
+def put(store: Memory, number: int, job: NewJob) -> None:
+    pattern = job.entry("pattern")
+    for _ in range(0, number, 10_000):
+        store.enqueue([replace(pattern, id=token()) for _ in range(min(number, 10_000))])
+
+
+@pytest.fixture(scope="module")
+def small() -> Memory:
+    return filled(queued=SOME, in_the_way=0)
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[Memory]:
+    """A million due jobs, a hundred thousand scheduled ones of higher priority, as many of another type."""
+    gc.disable()
+    store = filled(queued=10 * MANY, in_the_way=MANY)
+    gc.enable()
+    gc.freeze()
+    yield store
+    gc.unfreeze()
+
+
+def steps(action: Callable[[], object]) -> int:
+    counted = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
+        nonlocal counted
+        counted += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return counted
+
+
+def claim_and_complete(store: Memory, limit: int) -> None:
+    asked = request(limit=limit, types=("work",))
+    jobs = store.claim(asked).jobs
+    assert len(jobs) == limit
+    store.settle([completed(taken_by(job, asked)) for job in jobs])
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_claiming_and_completing_costs_the_same_among_a_million_jobs_as_among_a_thousand(
+    small: Memory, large: Memory, limit: int
+) -> None:
+    claim_and_complete(small, limit)
+    claim_and_complete(large, limit)
+
+    few = steps(lambda: claim_and_complete(small, limit))
+    many = steps(lambda: claim_and_complete(large, limit))
+
+    assert many <= few * 1.1
+
+
+def test_claiming_nothing_costs_the_same_however_much_is_not_asked_for(small: Memory, large: Memory) -> None:
+    few = steps(lambda: take(small, types=("nobody",)))
+    many = steps(lambda: take(large, types=("nobody",)))
+
+    assert many <= few * 1.1
+
+
+def test_enqueueing_extending_reaping_and_counting_cost_the_same(small: Memory, large: Memory) -> None:
+    def round_trip(store: Memory) -> None:
+        (taken,) = take(store, types=("work",), lease=1)
+        extend(store, taken.hold)
+        store.reap()
+        store.stats()
+        store.find(Query(limit=10))
+        settle(store, completed(taken))
+        store.enqueue([NewJob("work").entry(f"new-{id(store)}")])
+
+    few, many = steps(lambda: round_trip(small)), steps(lambda: round_trip(large))
+
+    # The larger store has one more queue and type, and so one more row of stats.
+    assert many <= few * 1.2
+
+
+def test_a_claim_promotes_and_reaps_a_bounded_number(small: Memory) -> None:
+    clock = Clock()
+    store = Memory(clock=clock)
+    pattern = NewJob("work", delay=10).entry("pattern")
+    store.enqueue([replace(pattern, id=f"scheduled-{n}") for n in range(20_000)])
+    clock.advance(10)
+
+    of_many = steps(lambda: take(store))
+    of_none = steps(lambda: take(small))
+
+    assert of_many < of_none + 1_000 * 50

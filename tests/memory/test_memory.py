@@ -1,0 +1,250 @@
+"""What is particular to memory: names, forks, event loops."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import tenure
+from tenure.backends.memory import Memory, open_memory
+from tenure.backends.memory.waiters import Waiter
+from tenure.backends.urls import masked, open_backend
+from tenure.core.job import Progress
+from tenure.core.operations import Extension, Move, Purge, Query
+from tenure.errors import ConfigurationError
+from tenure.testing import Clock
+from tenure.testing.conformance.building import completed, entry, failed, request, settle, take
+
+
+def test_a_store_without_a_name_is_private() -> None:
+    first, second = tenure.Jobs("memory://"), tenure.Jobs("memory://")
+    first.enqueue("work")
+
+    assert second.claim() == []
+
+
+def test_a_name_is_shared_within_the_process() -> None:
+    id = tenure.Jobs("memory://shared-in-this-test").enqueue("work")
+
+    assert [claim.id for claim in tenure.Jobs("memory://shared-in-this-test").claim()] == [id]
+    assert tenure.Jobs("memory://another-in-this-test").claim() == []
+
+
+def test_closing_one_who_shares_a_name_leaves_the_other_working() -> None:
+    first, second = tenure.Jobs("memory://closed-in-this-test"), tenure.Jobs("memory://closed-in-this-test")
+    first.enqueue("work")
+    first.close()
+
+    assert len(second.claim()) == 1
+
+
+def test_the_same_name_is_the_same_object() -> None:
+    assert open_memory("same-in-this-test") is open_memory("same-in-this-test")
+    assert open_memory("") is not open_memory("")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_operation_that_is_broken_off_anywhere_is_undone(seed: int) -> None:
+    clock = Clock()
+    store = Memory(clock=clock)
+    store.enqueue([entry(id=str(n), key=f"k{n}", delay=n % 3, priority=n % 2) for n in range(12)])
+    clock.advance(1)
+    first, second, third = take(store, limit=3, lease=1)
+    operations: list[Callable[[], object]] = [
+        lambda: store.enqueue([entry(id=f"new-{n}", delay=n) for n in range(5)]),
+        lambda: take(store, limit=4),
+        lambda: store.settle([completed(first), failed(second)]),
+        lambda: store.extend([Extension(hold=third.hold, lease=60, progress=Progress(done=1))]),
+        lambda: store.reap(worker="w1"),
+        lambda: store.move(["0", "1", "2"], Move.CANCEL),
+        store.stats,
+        lambda: store.exchange([completed(third)], request(limit=2)),
+    ]
+    clock.advance(5)
+    before = everything(store)
+    step = 1
+    while broken_off(operations[seed], step):
+        assert everything(store) == before
+        step += 1
+
+    assert step > 10
+
+
+def test_an_undoing_that_is_broken_off_anywhere_is_begun_again() -> None:
+    store = Memory(clock=Clock())
+    store.enqueue([entry(id=str(n), key=f"k{n}") for n in range(12)])
+    before = everything(store)
+    step = 1
+    while True:
+        assert broken_off(lambda: take(store, limit=4), 60)
+        assert store._journal.is_open
+        is_broken_off = broken_off(store.stats, step)
+        assert everything(store) == before
+        step += 5
+        if not is_broken_off:
+            break
+
+    assert step > 100
+
+
+def everything(store: Memory) -> tuple[object, ...]:
+    """Return all that can be seen of the jobs."""
+    seen = store.find(Query(limit=1_000)), store.stats()
+    return *seen, [store._index.key_holder("default", f"k{n}") for n in range(12)]
+
+
+def broken_off(operation: Callable[[], object], step: int) -> bool:
+    """Do it up to a line of the memory store, then raise; return whether it got so far.
+
+    Not in the lines that take and release the lock: there Python itself does not let an exception in.
+    """
+    left = step
+
+    def stop(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
+        nonlocal left
+        code = frame.f_code
+        if event == "line" and "backends/memory/" in code.co_filename and code.co_name not in {"_locked", "close"}:
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return stop
+
+    sys.settrace(stop)
+    try:
+        operation()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def test_an_interrupted_wait_leaves_nobody_to_be_woken_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Waiter, "sleep", interrupt)
+    store = Memory()
+    with pytest.raises(KeyboardInterrupt):
+        store.wait(None, None, 60)
+
+    assert store._waiters._waiting == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_is_told_that_it_has_only_a_copy() -> None:
+    store = Memory()
+    store.enqueue([entry()])
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        try:
+            take(store)
+            os.write(writing, b"claimed")
+        except tenure.StoreUnavailable as exc:
+            store.close()
+            os.write(writing, str(exc).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+
+    with os.fdopen(reading) as answer:
+        assert answer.read().startswith("this memory store belongs to process")
+    assert len(take(store)) == 1
+
+
+def test_two_event_loops_in_two_threads_share_one_store() -> None:
+    store = Memory()
+    ids = [each.id for each in store.enqueue([entry() for _ in range(400)])]
+
+    async def work(worker: str) -> list[str]:
+        claimed = []
+        while taken := await asyncio.to_thread(take, store, limit=3, worker=worker):
+            for each in taken:
+                claimed.append(each.id)
+                assert await asyncio.to_thread(settle, store, completed(each))
+        return claimed
+
+    async def loop_of(name: str) -> list[str]:
+        done = await asyncio.gather(*(work(f"{name}{n}") for n in range(5)))
+        return [id for each in done for id in each]
+
+    with ThreadPoolExecutor(2) as threads:
+        claimed = [id for each in threads.map(lambda name: asyncio.run(loop_of(name)), "xy") for id in each]
+
+    assert sorted(claimed) == sorted(ids)
+
+
+BAD_URLS = {
+    "memory:": "'memory:' does not name a store; a URL begins with memory://",
+    "memry://": "did you mean 'memory://'",
+    "memory": "did you mean 'memory://'",
+    "Memory://": "did you mean 'memory://'",
+    "": "'' does not name a store",
+    "ftp://host/x": "'ftp://host/x' does not name a store",
+    "memory://name/path": "'memory://name/path' must be 'memory://' or 'memory://name'",
+    "memory:// ": "must be 'memory://' or 'memory://name'",
+    "memory://?size=3": "has no option 'size'",
+}
+
+
+@pytest.mark.parametrize("url", BAD_URLS)
+def test_a_url_that_names_no_store_is_refused_with_the_remedy(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_backend(url)
+
+    assert BAD_URLS[url] in str(caught.value)
+
+
+def test_what_is_not_a_url_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="a store is named by a URL such as 'memory://', not by 7"):
+        open_backend(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("memory://name", "memory://name"),
+        ("x://ada:s3cret@host/db?a=1", "x://ada:***@host/db?a=1"),
+        ("x://ada@host/db", "x://ada@host/db"),
+        ("x://:s3cret@host", "x://:***@host"),
+        ("x://ada:s3/c@ret@host", "x://ada:***@host"),
+        ("x://host/db?user=ada&password=s3cret&a=1", "x://host/db?user=ada&password=***&a=1"),
+        ("x://host/db?PASSWORD=s3cret", "x://host/db?PASSWORD=***"),
+        ("x:/ada:s3cret@host/db", "x:/ada:***@host/db"),
+        ("x//ada:s3cret@host", "x//ada:***@host"),
+        ("ada:s3cret@host/db", "ada:***@host/db"),
+        ("x://host:5432/db", "x://host:5432/db"),
+    ],
+)
+def test_a_password_is_never_shown(url: str, shown: str) -> None:
+    assert masked(url) == shown
+
+
+@pytest.mark.parametrize("url", ["nope://ada:s3cret@host", "memory://ada:s3cret@h?x=1", "memory://ada:s3cret@h/p"])
+def test_a_wrong_url_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_backend(url)
+
+    assert "s3cret" not in str(caught.value)
+
+
+def test_nothing_is_left_in_memory_of_jobs_that_were_forgotten() -> None:
+    store = Memory()
+    for n in range(300):
+        store.enqueue([entry(f"t{n}", queue=f"q{n}", key=f"k{n}", id=f"a{n}"), entry(f"t{n}", id=f"b{n}", delay=60)])
+        store.move([f"b{n}"], Move.CANCEL)
+        (taken,) = take(store, worker=f"w{n}")
+        settle(store, completed(taken))
+    store.purge(Purge(older_than=0, limit=1_000))
+
+    assert {name: place for name, place in vars(store._index).items() if len(place)} == {}
+    assert len(store._catalogue._order) < 200

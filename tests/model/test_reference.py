@@ -1,0 +1,15 @@
+"""The memory store, by which all others are judged, against a model that is too plain to be wrong in the same way."""
+
+from tenure.backends.memory import Memory
+from tenure.backends.protocol import Backend
+from tenure.testing import Clock
+from tenure.testing.conformance.machine import compare
+from tests.model.naive import Naive
+
+
+def open_pair(clock: Clock) -> tuple[Backend, Backend]:
+    return Naive(clock), Memory(clock=clock)
+
+
+def test_random_operations_are_answered_as_by_the_plain_model() -> None:
+    compare(open_pair, examples=150, steps=50)
