@@ -1,5 +1,6 @@
 """What can be a payload or a result."""
 
+import json
 import math
 from collections import UserDict
 from types import MappingProxyType
@@ -90,6 +91,16 @@ def test_a_payload_of_allowed_length_is_kept() -> None:
 def test_a_payload_is_measured_in_bytes_and_refused_with_its_size() -> None:
     with pytest.raises(InvalidPayload, match="262,146 bytes of JSON and may have 262,144"):
         encode_payload({"a": "ä" * (LONGEST // 2 - 3)})
+
+
+def test_text_that_another_hand_wrote_is_read_like_any_json() -> None:
+    assert decode(' \t{"a": 1}\r\n') == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["", " ", "{", "{} {}", "{}x", "\u00a0{}", "\ufeff{}"])
+def test_text_that_is_not_json_is_not_read(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError):
+        decode(text)
 
 
 @pytest.mark.parametrize("result", [None, 0, "", [], {"a": 1}, False])

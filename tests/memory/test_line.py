@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenure.backends.memory.line import Line, in_order
+from tenure.backends.memory.line import Line, pop_in_order
 
 steps = st.lists(
     st.one_of(
@@ -23,7 +23,7 @@ def test_the_first_is_always_the_smallest_of_what_is_in_the_line(steps: list[tup
     for step, id, number in steps:
         match step:
             case "put":
-                line.put(id, (number, id))
+                line.put((number, id))
                 plain[id] = (number, id)
             case "discard":
                 line.discard(id)
@@ -31,7 +31,7 @@ def test_the_first_is_always_the_smallest_of_what_is_in_the_line(steps: list[tup
             case "pop" if line.first() is not None:
                 del plain[line.pop()]
         first = line.first()
-        assert (first[0] if first else None) == min(plain.values(), default=None)
+        assert first == min(plain.values(), default=None)
         assert len(line) == len(plain)
 
 
@@ -39,28 +39,43 @@ def test_a_line_whose_entries_move_for_ever_does_not_grow() -> None:
     line = Line()
 
     for number in range(10_000):
-        line.put("a", (number,))
-        line.put("b", (-number,))
+        line.put((number, "a"))
+        line.put((-number, "b"))
 
     assert len(line._heap) < 200
-    assert line.first() == ((-9_999,), "b")
+    assert line.first() == (-9_999, "b")
 
 
 def test_a_line_that_is_emptied_from_the_back_does_not_grow() -> None:
     line = Line()
-    line.put("front", (0,))
+    line.put((0, "front"))
 
     for number in range(1, 10_000):
-        line.put(str(number), (number,))
+        line.put((number, str(number)))
         line.discard(str(number))
 
     assert len(line._heap) < 200
     assert len(line) == 1
 
 
-def test_several_lines_are_read_in_one_order() -> None:
+def lines_of(*numbers: int) -> list[Line]:
+    """Return three lines that share these numbers."""
     lines = [Line() for _ in range(3)]
-    for number in [5, 3, 8, 1, 9, 2]:
-        lines[number % 3].put(str(number), (number,))
+    for number in numbers:
+        lines[number % 3].put((number, str(number)))
+    return lines
 
-    assert [id for _, id in in_order(lines)] == ["1", "2", "3", "5", "8", "9"]
+
+def test_several_lines_are_emptied_in_one_order() -> None:
+    lines = lines_of(5, 3, 8, 1, 9, 2)
+
+    assert pop_in_order(lines, 10) == ["1", "2", "3", "5", "8", "9"]
+    assert pop_in_order(lines, 10) == []
+
+
+def test_no_more_is_taken_out_of_lines_than_was_asked_for() -> None:
+    lines = lines_of(5, 3, 8, 1, 9, 2)
+
+    assert pop_in_order(lines, 2) == ["1", "2"]
+    assert pop_in_order(lines, 10, until=5) == ["3", "5"]
+    assert sum(map(len, lines)) == 2

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from tenure.core import checks
+from tenure.core.constructor import quick_constructor
 from tenure.core.payload import encode_payload
 from tenure.errors import ConfigurationError
 
@@ -184,3 +185,7 @@ class Job:
             for ending in self.history
             if ending.error is not None and ending.outcome is not Outcome.OPERATOR
         ]
+
+
+build_job = quick_constructor(Job)
+"""Builds a job as `Job` does, for stores that show many."""

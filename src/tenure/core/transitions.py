@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tenure.core import checks
 from tenure.core.answers import Answer, Cancel, Fail, Retry, Snooze
+from tenure.core.constructor import quick_constructor
 from tenure.core.job import FINISHED, LIVE, Job, Outcome, State
 from tenure.core.operations import Hold, Move, Refusal, Settlement
 from tenure.core.payload import encode_result
@@ -47,6 +48,8 @@ MOVABLE: Mapping[Move, frozenset[State]] = {
 }
 
 DELETABLE = FINISHED
+
+_build_settlement = quick_constructor(Settlement)
 
 
 def is_spent(count: int, most: int | None) -> bool:
@@ -146,7 +149,7 @@ def _settlement(
     result_dropped: bool = False,
 ) -> Settlement:
     rule = RULES[outcome]
-    return Settlement(
+    return _build_settlement(
         hold=hold,
         outcome=outcome,
         state=rule.state if state is None else state,

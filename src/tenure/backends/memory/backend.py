@@ -19,7 +19,7 @@ from tenure.backends.memory.search import find_page
 from tenure.backends.memory.tally import Tally
 from tenure.backends.memory.waiters import Waiter, Waiters
 from tenure.backends.protocol import SWEEP, Clock
-from tenure.core.job import Entry, State
+from tenure.core.job import Entry, Outcome, State
 from tenure.core.operations import (
     Beat,
     Claimed,
@@ -43,6 +43,8 @@ from tenure.core.operations import (
 )
 from tenure.core.transitions import DELETABLE, move_note, refusal, released
 from tenure.errors import KeyTaken, StoreUnavailable, TenureError
+
+EVENTS = {outcome: Event(outcome) for outcome in Outcome}
 
 
 def _wall_clock() -> datetime:
@@ -238,9 +240,9 @@ class Memory:
         records = sorted(self._index.held_by_token(request.token), key=lambda record: record.order)
         if not records:
             self._reap_expired(now, SWEEP)
-            records = self._index.due(request.queues, request.types, now, request.limit)
+            records = self._index.pop_due(request.queues, request.types, now, request.limit)
             for record in records:
-                self._take_out(record)
+                self._journal.note(record)
                 record.take(request, now)
                 self._index.add(record, now)
                 self._tally.add(record.entry.queue, Event.CLAIMED, now)
@@ -267,7 +269,7 @@ class Memory:
         self._take_out(record)
         record.settle(settlement, now)
         self._add(record, now)
-        self._tally.add(record.entry.queue, Event(settlement.outcome), now)
+        self._tally.add(record.entry.queue, EVENTS[settlement.outcome], now)
         return True
 
     def _reap_expired(self, now: datetime, limit: int) -> list[Reaped]:

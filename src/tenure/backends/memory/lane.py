@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tenure.backends.memory.line import Line
+from tenure.backends.memory.line import Line, Place
 from tenure.backends.memory.record import Record
 
 
@@ -25,27 +25,27 @@ class Lane:
     @property
     def oldest_due_at(self) -> datetime | None:
         first = self._due_by_age.first()
-        return None if first is None else first[0][0]
+        return None if first is None else first[0]
 
     def put(self, record: Record, now: datetime) -> None:
         if record.run_at <= now:
             self.promote(record)
         else:
-            self.scheduled.put(record.entry.id, (record.run_at, record.sequence))
+            self.scheduled.put(record.age)
 
     def promote(self, record: Record) -> None:
         """Put a job among the due."""
         self.scheduled.discard(record.entry.id)
-        self.due.put(record.entry.id, record.order)
-        self._due_by_age.put(record.entry.id, (record.run_at, record.sequence))
+        self.due.put(record.order)
+        self._due_by_age.put(record.age)
 
     def discard(self, id: str) -> None:
         self.due.discard(id)
         self._due_by_age.discard(id)
         self.scheduled.discard(id)
 
-    def first(self) -> tuple[tuple[int, datetime, int], str] | None:
-        """Return the order and id of the first due job."""
+    def first(self) -> Place | None:
+        """Return the place of the first due job."""
         return self.due.first()
 
     def pop(self) -> str:

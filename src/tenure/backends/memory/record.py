@@ -1,10 +1,10 @@
 """One job in memory, and what each operation does to it."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from tenure.core.job import FINISHED, HISTORY_KEPT, Ending, Entry, Job, Outcome, Progress, State
+from tenure.core.job import FINISHED, HISTORY_KEPT, Ending, Entry, Job, Outcome, Progress, State, build_job
 from tenure.core.operations import ClaimRequest, Extension, Hold, Settlement
 from tenure.core.payload import decode
 from tenure.core.transitions import RULES, is_spent, next_state, overridden
@@ -29,22 +29,28 @@ class Record:
     cancel_requested: bool = False
     result: str | None = None
     result_dropped: bool = False
-    history: list[Ending] = field(default_factory=list)
+    history: tuple[Ending, ...] = ()
     history_dropped: int = 0
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
     @property
-    def order(self) -> tuple[int, datetime, int]:
+    def order(self) -> tuple[int, datetime, int, str]:
         """Where it stands among due jobs."""
-        return -self.entry.priority, self.run_at, self.sequence
+        return -self.entry.priority, self.run_at, self.sequence, self.entry.id
+
+    @property
+    def age(self) -> tuple[datetime, int, str]:
+        """Where it stands among jobs that wait for their time, and among those whose time has come."""
+        return self.run_at, self.sequence, self.entry.id
 
     def saved(self) -> tuple[object, ...]:
         """Return all that can change, to be given to `restore`."""
-        return (*_changing(self), list(self.history))
+        values: tuple[object, ...] = _changing(self)
+        return values
 
     def restore(self, saved: tuple[object, ...]) -> None:
-        for name, value in zip((*CHANGING, "history"), saved, strict=True):
+        for name, value in zip(CHANGING, saved, strict=True):
             setattr(self, name, value)
 
     def is_held_by(self, hold: Hold) -> bool:
@@ -107,7 +113,7 @@ class Record:
 
     def job(self) -> Job:
         entry = self.entry
-        return Job(
+        return build_job(
             id=entry.id,
             type=entry.type,
             payload=decode(entry.payload),
@@ -128,7 +134,7 @@ class Record:
             cancel_requested=self.cancel_requested,
             result=None if self.result is None else decode(self.result),
             result_dropped=self.result_dropped,
-            history=tuple(self.history),
+            history=self.history,
             history_dropped=self.history_dropped,
             meta=dict(entry.meta),
             created_at=self.created_at,
@@ -160,13 +166,11 @@ class Record:
         self._remember(Ending(outcome=Outcome.OPERATOR, fence=self.fence, ended_at=now, error=note))
 
     def _remember(self, ending: Ending) -> None:
-        self.history.append(ending)
+        self.history += (ending,)
         if len(self.history) > HISTORY_KEPT:
-            del self.history[0]
+            self.history = self.history[1:]
             self.history_dropped += 1
 
 
-CHANGING = tuple(
-    each.name for each in fields(Record) if each.name not in {"entry", "sequence", "created_at", "history"}
-)
+CHANGING = tuple(each.name for each in fields(Record) if each.name not in {"entry", "sequence", "created_at"})
 _changing = attrgetter(*CHANGING)
