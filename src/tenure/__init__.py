@@ -1,6 +1,9 @@
 """Race-free job claiming: atomic, leased, fenced."""
 
-from tenure.claims import Claim, Claims
+from typing import TYPE_CHECKING
+
+from tenure.claim import Claim
+from tenure.claims import Claims
 from tenure.core.answers import Cancel, Fail, Retry, Snooze
 from tenure.core.job import Ending, Job, NewJob, Outcome, Progress, State
 from tenure.core.operations import Count, Event, Moved, Reaped, Refusal, Stats, StatsRow, Worker
@@ -10,12 +13,35 @@ from tenure.errors import (
     ConfigurationError,
     InvalidPayload,
     KeyTaken,
+    SchemaOutdated,
     StoreUnavailable,
     TenureError,
 )
 from tenure.jobs import Jobs
 
+if TYPE_CHECKING:
+    from tenure.aio import AsyncClaim, AsyncClaims, AsyncJobs
+
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("tenure")
+        # Only who asks for a twin imports asyncio.
+        if name not in {"AsyncClaim", "AsyncClaims", "AsyncJobs"}:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from tenure import aio
+
+        return getattr(aio, name)
+
+
 __all__ = [
+    "AsyncClaim",
+    "AsyncClaims",
+    "AsyncJobs",
     "Backoff",
     "Cancel",
     "Claim",
@@ -37,6 +63,7 @@ __all__ = [
     "Reaped",
     "Refusal",
     "Retry",
+    "SchemaOutdated",
     "Snooze",
     "State",
     "Stats",

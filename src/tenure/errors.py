@@ -5,6 +5,7 @@
     ├── KeyTaken              a live job has this key, and the caller asked not to share it
     ├── InvalidPayload        not a JSON value that every store keeps unchanged
     ├── StoreUnavailable      the store did not answer; nothing is known of the request
+    ├── SchemaOutdated        the store's schema is not one that this version of tenure can use
     └── ConfigurationError    a value, option or URL that cannot be used (also a ValueError)
 
 Every message says what happened, the value, and the remedy. All of them can be pickled, to cross processes.
@@ -51,6 +52,10 @@ class InvalidPayload(TenureError, ValueError):  # noqa: N818 - it names a fact
 
 class StoreUnavailable(TenureError):  # noqa: N818 - it names a fact
     """The store could not be reached or used."""
+
+
+class SchemaOutdated(TenureError):  # noqa: N818 - it names a fact
+    """The store has a schema that this version of tenure cannot use."""
 
 
 class ConfigurationError(TenureError, ValueError):

@@ -1,6 +1,7 @@
 """The client: everything that can be done with jobs, over any store."""
 
 import os
+import platform
 import random
 import secrets
 import threading
@@ -8,13 +9,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from tenure.backends.protocol import Backend
-from tenure.backends.urls import Store, open_store
-from tenure.claims import Claim, Claims, Holder
+from tenure.backends.urls import Store, name_of, open_store
+from tenure.claim import Claim, Holder
+from tenure.claims import Claims
 from tenure.core import checks
 from tenure.core.checks import Seconds, known_options
 from tenure.core.filters import Filters, Names, States, has_condition, query_of, states_of
@@ -40,6 +43,12 @@ from tenure.core.retry import Backoff
 from tenure.core.transitions import released
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.keeper import Keeper, Lease, ticks
+from tenure.transaction import transactional
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from tenure.aio import AsyncJobs
 
 T = TypeVar("T")
 
@@ -62,6 +71,25 @@ class Jobs:
         self._lock = threading.Lock()
         self._opened: tuple[Backend, Holder] | None = None
         self._is_closed = False
+        self._twin: AsyncJobs | None = None
+
+    def __repr__(self) -> str:
+        return f"<Jobs in {name_of(self._store)}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if callable(self._store) or isinstance(self._store, Backend):
+            raise TypeError(f"{self!r} cannot go to another process: only one that was made from a URL can")
+        return partial(type(self), self._store, backoff=self._backoff), ()
+
+    @property
+    def aio(self) -> "AsyncJobs":
+        """The same for async code: every verb awaited, over the same store."""
+        if (twin := self._twin) is not None:
+            return twin
+        from tenure.aio import twin_of
+
+        with self._lock:
+            return self._twin or twin_of(self)
 
     @known_options
     def enqueue(
@@ -80,8 +108,12 @@ class Jobs:
         timeout: Seconds | None = None,
         meta: Mapping[str, str] | None = None,
         id: str | None = None,
+        connection: "sqlite3.Connection | None" = None,
     ) -> str:
-        """Store a job and return its id; the id of the live job that has the key, if one has."""
+        """Store a job and return its id; the id of the live job that has the key, if one has.
+
+        With a `connection` the job is part of its transaction, and there if that is committed.
+        """
         job = NewJob(
             type,
             {} if payload is None else payload,
@@ -97,17 +129,22 @@ class Jobs:
             meta={} if meta is None else meta,
             id=id,
         )
-        return self.enqueue_many([job])[0]
+        return self.enqueue_many([job], connection=connection)[0]
 
     @known_options
-    def enqueue_many(self, jobs: Iterable[NewJob]) -> list[str]:
-        """Store all of these jobs, or none; return their ids in order."""
+    def enqueue_many(self, jobs: Iterable[NewJob], *, connection: "sqlite3.Connection | None" = None) -> list[str]:
+        """Store all of these jobs, or none; return their ids in order. With a `connection`, in its transaction."""
         if not isinstance(jobs, Iterable):
             raise ConfigurationError(f"enqueue_many takes several jobs, not {jobs!r}")
         entries = [_checked("a job", job, NewJob).entry(_new_id()) for job in islice(jobs, MOST_ENQUEUED + 1)]
         if len(entries) > MOST_ENQUEUED:
             raise ConfigurationError(f"one request stores at most {MOST_ENQUEUED:,} jobs; enqueue them in parts")
-        return [each.id for each in self._backend.enqueue(entries)] if entries else []
+        if not entries:
+            return []
+        if connection is None:
+            return [each.id for each in self._backend.enqueue(entries)]
+        with transactional(self._backend).joined(connection) as joined:
+            return [each.id for each in joined.enqueue(entries)]
 
     @known_options
     def claim(
@@ -124,24 +161,14 @@ class Jobs:
 
         Use the claims as a block to have them kept alive while you work; those you do not settle are released.
         """
-        request = ClaimRequest(
-            queues=checks.optional(checks.names, "queues", queues),
-            types=checks.optional(checks.names, "types", types),
-            limit=limit,
-            lease=lease_of(lease),
-            worker=this_process() if worker is None else worker,
-            token=_new_token(),
-        )
+        request = request_of(queues, types, limit, lease, worker)
         ends_at = ticks() + checks.seconds("wait", wait)
         while True:
-            backend, holder = self._open()
-            sent_at = ticks()
-            jobs = backend.claim(request).jobs
+            claims = self._look(request)
             left = ends_at - ticks()
-            if jobs or left <= 0:
-                return self._claims(holder, jobs, request, sent_at)
-            backend.wait(request.queues, request.types, min(left, LONGEST_POLL))
-            request = replace(request, token=_new_token())
+            if claims or left <= 0:
+                return claims
+            self._backend.wait(request.queues, request.types, min(left, LONGEST_POLL))
 
     @known_options
     def reap(self, *, worker: str | None = None) -> list[Reaped]:
@@ -227,10 +254,16 @@ class Jobs:
         with self._lock:
             self._is_closed = True
             opened, self._opened = self._opened, None
+        threads = None if self._twin is None else self._twin.threads
+        if threads is not None:
+            # What is under way needs the store.
+            threads.finish()
         if opened is not None:
             backend, holder = opened
             holder.keeper.stop()
             backend.close()
+        if threads is not None:
+            threads.join()
 
     def __enter__(self) -> Self:
         return self
@@ -256,6 +289,14 @@ class Jobs:
                 holder = Holder(store=backend, keeper=keeper, backoff=self._backoff, random=random.random)
                 self._opened = backend, holder
             return self._opened
+
+    def _look(self, request: ClaimRequest) -> Claims:
+        """Claim once, under a token of its own."""
+        request = replace(request, token=_new_token())
+        backend, holder = self._open()
+        sent_at = ticks()
+        jobs = backend.claim(request).jobs
+        return self._claims(holder, jobs, request, sent_at)
 
     def _claims(self, holder: Holder, jobs: Sequence[Job], request: ClaimRequest, sent_at: float) -> Claims:
         holds = [Hold(id=job.id, fence=job.fence, token=request.token) for job in jobs]
@@ -297,11 +338,23 @@ class Jobs:
         return [each for batch in batches for each in self._backend.move(batch, move, reason)]
 
 
+def request_of(
+    queues: Names | None, types: Names | None, limit: int, lease: Seconds, worker: str | None
+) -> ClaimRequest:
+    """Return what a claim asks for, or raise for an option that cannot be used."""
+    return ClaimRequest(
+        queues=checks.optional(checks.names, "queues", queues),
+        types=checks.optional(checks.names, "types", types),
+        limit=limit,
+        lease=lease_of(lease),
+        worker=this_process() if worker is None else worker,
+        token=_new_token(),
+    )
+
+
 def this_process() -> str:
     """Return the name under which this process claims, if it gives no other."""
-    import socket
-
-    return f"{socket.gethostname()}:{os.getpid()}"
+    return f"{platform.node()}:{os.getpid()}"
 
 
 def _checked(what: str, value: T, kind: type[T]) -> T:

@@ -7,24 +7,23 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure.backends.memory import Memory
 from tenure.core.operations import Holding
 from tenure.core.transitions import released
 from tenure.errors import StoreUnavailable
-from tenure.testing import Clock
+from tenure.testing import Clock, Harness
 from tenure.testing.conformance.racing import at_once
 
 BACKOFF = tenure.Backoff(first=8)
 
 
-class Flaky(Memory):
+class Flaky:
     """A store that can be made to go away."""
 
     is_away = fails_once = loses_one_answer = False
 
     def settle(self, settlements: Any) -> list[bool]:
         self._answer()
-        answer = super().settle(settlements)
+        answer: list[bool] = super().settle(settlements)  # type: ignore[misc]
         if self.loses_one_answer:
             self.loses_one_answer = False
             raise StoreUnavailable("answer lost")
@@ -32,7 +31,8 @@ class Flaky(Memory):
 
     def extend(self, extensions: Any) -> list[Holding]:
         self._answer()
-        return super().extend(extensions)
+        answer: list[Holding] = super().extend(extensions)  # type: ignore[misc]
+        return answer
 
     def _answer(self) -> None:
         if self.is_away or self.fails_once:
@@ -46,12 +46,14 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(clock: Clock) -> Flaky:
-    return Flaky(clock=clock)
+def store(harness: Harness, clock: Clock) -> Any:
+    store = harness.open(clock)
+    store.__class__ = type("FlakyStore", (Flaky, type(store)), {})
+    return store
 
 
 @pytest.fixture
-def jobs(store: Flaky) -> tenure.Jobs:
+def jobs(store: Any) -> tenure.Jobs:
     return tenure.Jobs(store, backoff=BACKOFF)
 
 
@@ -61,7 +63,7 @@ def claim_one(jobs: tenure.Jobs, **options: Any) -> tenure.Claim:
     return claim
 
 
-def steal(store: Flaky, claim: tenure.Claim) -> None:
+def steal(store: Any, claim: tenure.Claim) -> None:
     """Let another worker have the job, as if this one were dead."""
     store.reap(worker=claim.job.worker)
     tenure.Jobs(store).claim(worker="thief", limit=9)
@@ -108,7 +110,7 @@ def test_every_verb_ends_the_claim(jobs: tenure.Jobs, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_of_a_lost_claim_raises_and_changes_nothing(jobs: tenure.Jobs, store: Flaky, verb: str) -> None:
+def test_every_verb_of_a_lost_claim_raises_and_changes_nothing(jobs: tenure.Jobs, store: Any, verb: str) -> None:
     act, _, _ = VERBS[verb]
     claim = claim_one(jobs)
     steal(store, claim)
@@ -133,7 +135,7 @@ def test_no_verb_ends_a_claim_twice(jobs: tenure.Jobs, verb: str) -> None:
 
 
 @pytest.mark.parametrize("act", [lambda claim: claim.extend(120), lambda claim: claim.progress(1, of=2)])
-def test_extending_a_lost_claim_raises(jobs: tenure.Jobs, store: Flaky, act: Callable[[tenure.Claim], None]) -> None:
+def test_extending_a_lost_claim_raises(jobs: tenure.Jobs, store: Any, act: Callable[[tenure.Claim], None]) -> None:
     claim = claim_one(jobs)
     steal(store, claim)
 
@@ -293,7 +295,7 @@ def test_an_exception_after_an_explicit_ending_goes_on_and_changes_nothing(jobs:
     assert state_of(jobs, claim) is tenure.State.COMPLETED
 
 
-def test_a_block_that_was_fenced_out_raises_and_writes_nothing(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_a_block_that_was_fenced_out_raises_and_writes_nothing(jobs: tenure.Jobs, store: Any) -> None:
     claim = claim_one(jobs)
 
     with pytest.raises(tenure.ClaimLost), claim:
@@ -305,7 +307,7 @@ def test_a_block_that_was_fenced_out_raises_and_writes_nothing(jobs: tenure.Jobs
     assert (job.state, job.fence, job.result) == (tenure.State.RUNNING, 2, None)
 
 
-def test_a_loss_noticed_within_the_block_is_not_recorded_as_a_failure(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_a_loss_noticed_within_the_block_is_not_recorded_as_a_failure(jobs: tenure.Jobs, store: Any) -> None:
     claim = claim_one(jobs)
 
     with pytest.raises(tenure.ClaimLost), claim:
@@ -315,7 +317,7 @@ def test_a_loss_noticed_within_the_block_is_not_recorded_as_a_failure(jobs: tenu
     assert history_of(jobs, claim) == ["expired"]
 
 
-def test_an_exception_that_could_not_be_recorded_goes_on_and_says_so(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_an_exception_that_could_not_be_recorded_goes_on_and_says_so(jobs: tenure.Jobs, store: Any) -> None:
     claim = claim_one(jobs)
 
     with pytest.raises(ZeroDivisionError) as caught, claim:
@@ -325,7 +327,7 @@ def test_an_exception_that_could_not_be_recorded_goes_on_and_says_so(jobs: tenur
     assert caught.value.__notes__ == ["tenure: this could not be recorded: gone"]
 
 
-def test_an_exception_of_a_lost_claim_goes_on_and_says_so(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_an_exception_of_a_lost_claim_goes_on_and_says_so(jobs: tenure.Jobs, store: Any) -> None:
     claim = claim_one(jobs)
 
     with pytest.raises(ZeroDivisionError) as caught, claim:
@@ -335,7 +337,7 @@ def test_an_exception_of_a_lost_claim_goes_on_and_says_so(jobs: tenure.Jobs, sto
     assert "nothing was written" in caught.value.__notes__[0]
 
 
-def test_a_completion_that_was_not_answered_may_be_sent_again(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_a_completion_that_was_not_answered_may_be_sent_again(jobs: tenure.Jobs, store: Any) -> None:
     claim = claim_one(jobs)
     store.is_away = True
     with pytest.raises(StoreUnavailable):
@@ -428,7 +430,7 @@ def test_a_claim_that_was_passed_over_is_not_blamed(jobs: tenure.Jobs, three: te
 
 
 def test_what_was_never_worked_on_is_not_blamed_for_a_lost_neighbour(
-    jobs: tenure.Jobs, store: Flaky, three: tenure.Claims
+    jobs: tenure.Jobs, store: Any, three: tenure.Claims
 ) -> None:
     with pytest.raises(tenure.ClaimLost), three as claims:
         for claim in claims:
@@ -471,7 +473,7 @@ def test_claims_taken_out_of_the_list_are_released_and_kept_no_more(jobs: tenure
     assert kept(jobs) == 0
 
 
-def test_an_ending_that_was_not_answered_is_sent_again_and_no_other(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_an_ending_that_was_not_answered_is_sent_again_and_no_other(jobs: tenure.Jobs, store: Any) -> None:
     jobs.enqueue("work", max_attempts=1)
 
     with pytest.raises(StoreUnavailable) as caught, jobs.claim() as claims:
@@ -487,7 +489,7 @@ def test_an_ending_that_was_not_answered_is_sent_again_and_no_other(jobs: tenure
     assert jobs.stats().total("running") == 1
 
 
-def test_an_ending_that_was_not_answered_lands_when_the_block_is_left(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_an_ending_that_was_not_answered_lands_when_the_block_is_left(jobs: tenure.Jobs, store: Any) -> None:
     jobs.enqueue("work", max_attempts=1)
     store.fails_once = True
 
@@ -497,7 +499,7 @@ def test_an_ending_that_was_not_answered_lands_when_the_block_is_left(jobs: tenu
     assert [(job.state, job.result) for job in jobs.find()] == [(tenure.State.COMPLETED, "done")]
 
 
-def test_an_ending_that_was_not_answered_lands_when_its_own_block_is_left(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_an_ending_that_was_not_answered_lands_when_its_own_block_is_left(jobs: tenure.Jobs, store: Any) -> None:
     claim = claim_one(jobs, max_attempts=1)
     store.fails_once = True
 
@@ -507,7 +509,7 @@ def test_an_ending_that_was_not_answered_lands_when_its_own_block_is_left(jobs: 
     assert state_of(jobs, claim) is tenure.State.COMPLETED
 
 
-def test_another_ending_after_one_that_landed_unanswered_is_told_so(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_another_ending_after_one_that_landed_unanswered_is_told_so(jobs: tenure.Jobs, store: Any) -> None:
     claim = claim_one(jobs)
     store.loses_one_answer = True
     with pytest.raises(StoreUnavailable):
@@ -517,7 +519,7 @@ def test_another_ending_after_one_that_landed_unanswered_is_told_so(jobs: tenure
         claim.fail("why")
 
 
-def test_no_lease_is_kept_after_its_claim_ended_or_its_block_was_left(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_no_lease_is_kept_after_its_claim_ended_or_its_block_was_left(jobs: tenure.Jobs, store: Any) -> None:
     jobs.enqueue_many(tenure.NewJob("work") for _ in range(4))
     numbers = []
     with jobs.claim(limit=4) as claims:
@@ -551,8 +553,9 @@ def test_a_forked_child_gives_back_nothing_of_its_parents(jobs: tenure.Jobs) -> 
     (first,), rest = jobs.claim(), jobs.claim()
     first.__enter__()
     rest.__enter__()
-    # As it is in a child: the holder is another process than this.
-    object.__setattr__(jobs._open()[1], "process", -1)
+    # As it is in a child: another process than this has claimed.
+    for claim in (first, *rest):
+        claim._process = -1
     first.__exit__(None, None, None)
     rest.__exit__(SystemExit, SystemExit(), None)
     with pytest.raises(tenure.ClaimLost, match="it is held by process -1"):
@@ -602,7 +605,7 @@ def test_a_result_without_a_block_is_told(jobs: tenure.Jobs, caplog: pytest.LogC
     assert caplog.messages == ["job a7 is released with a result set: use `with claim:` to complete it"]
 
 
-def test_the_loss_of_another_claim_is_recorded_as_a_failure_of_this_one(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_the_loss_of_another_claim_is_recorded_as_a_failure_of_this_one(jobs: tenure.Jobs, store: Any) -> None:
     jobs.enqueue_many(tenure.NewJob("work") for _ in range(2))
     (other,), (mine,) = jobs.claim(worker="w1"), jobs.claim(worker="w2")
     steal(store, other)
@@ -634,7 +637,7 @@ def test_a_claim_of_a_closed_jobs_cannot_be_entered(jobs: tenure.Jobs) -> None:
         raise AssertionError
 
 
-def test_leaving_claims_of_which_some_are_lost_is_no_error(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_leaving_claims_of_which_some_are_lost_is_no_error(jobs: tenure.Jobs, store: Any) -> None:
     jobs.enqueue("work")
 
     with jobs.claim() as claims:
@@ -644,14 +647,14 @@ def test_leaving_claims_of_which_some_are_lost_is_no_error(jobs: tenure.Jobs, st
     assert jobs.stats().total("running") == 1
 
 
-def test_claims_that_could_not_be_released_say_so(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_claims_that_could_not_be_released_say_so(jobs: tenure.Jobs, store: Any) -> None:
     jobs.enqueue("work")
 
     with pytest.raises(StoreUnavailable), jobs.claim():
         store.is_away = True
 
 
-def test_claims_that_could_not_be_released_after_an_exception_let_that_go_on(jobs: tenure.Jobs, store: Flaky) -> None:
+def test_claims_that_could_not_be_released_after_an_exception_let_that_go_on(jobs: tenure.Jobs, store: Any) -> None:
     jobs.enqueue("work")
 
     with pytest.raises(ZeroDivisionError) as caught, jobs.claim():

@@ -1,6 +1,8 @@
 """Everything that can be done with jobs, as a user does it."""
 
 import logging
+import pickle
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,9 +14,10 @@ import pytest
 import tenure
 from tenure.backends import urls
 from tenure.backends.memory import Memory
+from tenure.backends.protocol import Backend
 from tenure.core.operations import Beat, Claimed, ClaimRequest, Extension, Holding
 from tenure.keeper import ticks
-from tenure.testing import Clock
+from tenure.testing import Clock, Harness
 
 
 @pytest.fixture
@@ -23,12 +26,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(clock: Clock) -> Memory:
-    return Memory(clock=clock)
+def store(harness: Harness, clock: Clock) -> Backend:
+    return harness.open(clock)
 
 
 @pytest.fixture
-def jobs(store: Memory) -> tenure.Jobs:
+def jobs(store: Backend) -> tenure.Jobs:
     return tenure.Jobs(store)
 
 
@@ -453,7 +456,7 @@ def test_what_a_dead_worker_holds_is_reaped_on_an_operators_word(jobs: tenure.Jo
     assert [each.worker for each in jobs.reap(worker="dead")] == ["dead"]
 
 
-def test_counts_and_workers_are_shown(jobs: tenure.Jobs, store: Memory) -> None:
+def test_counts_and_workers_are_shown(jobs: tenure.Jobs, store: Backend) -> None:
     jobs.enqueue("a")
     store.beat(Beat(name="w1", host="h", pid=1, version="1"), ttl=60)
 
@@ -512,13 +515,6 @@ def test_without_a_url_the_environment_names_the_store(monkeypatch: pytest.Monke
     assert len(tenure.Jobs("memory://from-the-environment").claim()) == 1
 
 
-def test_without_any_url_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TENURE_URL", raising=False)
-
-    with pytest.raises(tenure.ConfigurationError, match=r"pass a URL such as 'memory://' to Jobs, or set \$TENURE_URL"):
-        tenure.Jobs().claim()
-
-
 def test_opening_is_logged_once_without_the_password(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -528,7 +524,7 @@ def test_opening_is_logged_once_without_the_password(
         jobs.stats()
         jobs.stats()
 
-    assert [vars(record)["url"] for record in caplog.records] == ["test://ada:***@host"]
+    assert [record.message for record in caplog.records] == ["jobs are in test://ada:***@host"]
 
 
 def test_a_closed_jobs_says_so(jobs: tenure.Jobs) -> None:
@@ -544,7 +540,7 @@ def test_a_jobs_that_was_never_used_may_be_closed() -> None:
     tenure.Jobs(lambda: "nonsense").close()
 
 
-def test_as_a_block_it_closes_itself(store: Memory) -> None:
+def test_as_a_block_it_closes_itself(store: Backend) -> None:
     with tenure.Jobs(store) as jobs:
         jobs.enqueue("a")
 
@@ -560,3 +556,41 @@ def test_an_unknown_option_of_jobs_is_refused() -> None:
 def test_a_back_off_that_is_none_is_refused() -> None:
     with pytest.raises(tenure.ConfigurationError, match="backoff must be a Backoff, not 3"):
         tenure.Jobs("memory://", backoff=3)  # type: ignore[arg-type]
+
+
+def test_a_jobs_made_from_a_url_can_go_to_another_process() -> None:
+    jobs = tenure.Jobs("memory://shared", backoff=tenure.Backoff(first=3))
+    jobs.enqueue("a", id="a")
+
+    there = pickle.loads(pickle.dumps(jobs))  # noqa: S301
+
+    assert there.get("a") is not None
+    assert repr(there) == "<Jobs in memory://shared>"
+
+
+def test_a_jobs_made_from_a_store_says_that_it_cannot() -> None:
+    with pytest.raises(TypeError, match="only one that was made from a URL can"):
+        pickle.dumps(tenure.Jobs(Memory()))
+
+
+def test_a_wrong_url_in_the_environment_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENURE_URL", "bogus")
+
+    with pytest.raises(tenure.ConfigurationError, match="'bogus' does not name a store") as caught:
+        tenure.Jobs().stats()
+
+    assert caught.value.__notes__ == ["the URL is that of $TENURE_URL"]
+
+
+def test_a_result_that_is_dropped_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    jobs = tenure.Jobs("memory://")
+    jobs.enqueue("a")
+    (claim,) = jobs.claim()
+
+    claim.complete("x" * 300_000)
+
+    assert "more than 262,144 bytes of JSON and is dropped" in caplog.text
+
+
+def test_the_version_is_known() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tenure.__version__)

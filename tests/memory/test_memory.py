@@ -205,7 +205,7 @@ def test_a_url_that_names_no_store_is_refused_with_the_remedy(url: str) -> None:
 
 
 def test_what_is_not_a_url_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="a store is named by a URL such as 'memory://', not by 7"):
+    with pytest.raises(ConfigurationError, match=r"a store is named by a URL such as 'sqlite:///tenure.db', not by 7"):
         open_backend(7)  # type: ignore[arg-type]
 
 

@@ -12,8 +12,8 @@ What holds for every operation of every store:
   itself: until somebody reaps the job nobody else has run it, and its holder may still extend and settle.
 - *The store's clock.* Due, expired, old: by the store's own clock, read once in the operation, not before the request
   came and not after its effect can be seen. A moment that has been reached counts: due at `run_at`, expired at
-  `leased_until`, to the microsecond. What came due stays due, should the clock be set back. A store takes an optional
-  `clock` when it is built, and tests set it.
+  `leased_until`, to the microsecond. What a claim found due stays due, should the clock be set back. A store takes an
+  optional `clock` when it is built, and tests set it.
 - *Repeatable.* A request whose answer was lost may be sent again. The same id is the same job; the same token returns
   the same claims; a settlement that landed is told so again.
 - *In order.* Several in one request are done as if one after the other, and answered in the order asked.
@@ -35,8 +35,9 @@ is stored.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from tenure.core.job import Entry
 from tenure.core.operations import (
@@ -221,4 +222,43 @@ class Backend(Claiming, Protocol):
 
     def workers(self) -> list[Worker]:
         """Return the workers that gave a sign of life, by name."""
+        ...
+
+
+class Joined(Protocol):
+    """Operations that are part of a transaction which somebody else commits."""
+
+    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+        """Do as `Backend.enqueue` does."""
+        ...
+
+    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+        """Do as `Claiming.extend` does."""
+        ...
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """Do as `Claiming.settle` does."""
+        ...
+
+
+@runtime_checkable
+class Transactional(Protocol):
+    """A store whose operations can share a transaction with writes of the caller's own."""
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """Give a connection in a transaction: committed when its block is left, undone by an exception.
+
+        What the caller's own statements raise goes on as it is.
+        """
+        ...
+
+    def joined(self, connection: object) -> AbstractContextManager[Joined]:
+        """Give operations that happen in the transaction of this connection, if that is committed.
+
+        The connection is the caller's, or one that `transaction` gave.
+        """
+        ...
+
+    def is_open(self, connection: object) -> bool:
+        """Tell whether a transaction of this connection is still to be committed or rolled back."""
         ...

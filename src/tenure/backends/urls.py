@@ -12,26 +12,38 @@ from tenure.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
+DEFAULT = "sqlite:///tenure.db"
+
 Store = str | Callable[[], str] | Backend
 """What names a store: a URL, a function that returns one, or the store itself."""
 
 
 def open_store(store: Store | None) -> Backend:
-    """Open a store however it is named; None means the URL in `$TENURE_URL`."""
-    if store is None and not (store := os.environ.get("TENURE_URL")):
-        raise ConfigurationError("no store is named; pass a URL such as 'memory://' to Jobs, or set $TENURE_URL")
+    """Open a store however it is named; None means the URL in `$TENURE_URL`, or else the file `tenure.db` here."""
     if isinstance(store, Backend):
         return store
-    url = store() if callable(store) else store
-    backend = open_backend(url)
-    log.info("store opened", extra={"url": masked(url)})
+    url = store() if callable(store) else os.environ.get("TENURE_URL") or DEFAULT if store is None else store
+    try:
+        backend = open_backend(url)
+    except ConfigurationError as exc:
+        if store is None and url != DEFAULT:
+            exc.add_note("the URL is that of $TENURE_URL")
+        raise
+    log.info("jobs are in %s", masked(url))
     return backend
+
+
+def name_of(store: Store | None) -> str:
+    """Return how a store is named, as it may be shown."""
+    if store is None:
+        return f"$TENURE_URL, or else {DEFAULT}"
+    return masked(store) if isinstance(store, str) else repr(store)
 
 
 def open_backend(url: str) -> Backend:
     """Open the store that the URL names; the scheme decides which backend is imported."""
     if not isinstance(url, str):
-        raise ConfigurationError(f"a store is named by a URL such as 'memory://', not by {url!r}")
+        raise ConfigurationError(f"a store is named by a URL such as 'sqlite:///tenure.db', not by {url!r}")
     scheme, separator, _ = url.partition("://")
     if not separator or scheme not in OPENERS:
         raise ConfigurationError(
@@ -63,4 +75,10 @@ def _open_memory(url: str) -> Backend:
     return open_memory(name)
 
 
-OPENERS: dict[str, Callable[[str], Backend]] = {"memory": _open_memory}
+def _open_sqlite(url: str) -> Backend:
+    from tenure.backends.sqlite import open_sqlite
+
+    return open_sqlite(url)
+
+
+OPENERS: dict[str, Callable[[str], Backend]] = {"memory": _open_memory, "sqlite": _open_sqlite}

@@ -177,6 +177,7 @@ class Query:
         checks.whole("limit", self.limit, 1, LARGEST_BATCH)
         checks.whole("the number of ids", len(self.ids or ()), 0, LARGEST_BATCH)
         checks.optional(checks.kept_text, "error", self.error)
+        checks.optional(checks.count, "attempts_over", self.attempts_over)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +279,8 @@ class Beat:
 
     def __post_init__(self) -> None:
         checks.name("name", self.name)
+        checks.count("pid", self.pid)
+        checks.count("concurrency", self.concurrency)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

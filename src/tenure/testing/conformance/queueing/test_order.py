@@ -87,6 +87,13 @@ def test_a_scheduled_job_of_higher_priority_does_not_hold_up_a_due_one(store: Ba
     assert ids_of(take(store, limit=2)) == ["due"]
 
 
+def test_of_scheduled_jobs_only_those_whose_time_came_are_let_in(store: Backend, clock: Clock) -> None:
+    store.enqueue([entry(id="soon", delay=10), entry(id="soon too", delay=10), entry(id="later", delay=11)])
+    clock.advance(10)
+
+    assert ids_of(take(store, limit=9)) == ["soon", "soon too"]
+
+
 def test_a_scheduled_job_takes_its_place_by_priority_when_it_comes_due(store: Backend, clock: Clock) -> None:
     store.enqueue([entry(id="scheduled", delay=60, priority=100), entry(id="due")])
     clock.advance(60)

@@ -1,0 +1,96 @@
+"""A run as tables that fit into a hundred columns."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contestants.contract import Contestant
+from benchmarks.embedded import SHARED
+from benchmarks.measures import MEASURES
+from benchmarks.readings import Readings, Run
+
+WIDTH = 100
+THOUSAND = 1_000
+EXPLAINED = (
+    "claim N: claim and complete, N jobs a call. enqueue N: N jobs a call. In a cell: the median; its ratio within "
+    "the same rounds, of tenure to bare, of the others to raw (to the -normal ones for what does not wait for the "
+    "disk); below, the smallest and the greatest. "
+    "shares: of all jobs, what the slowest and the fastest process did; fair is 25%.\n"
+)
+
+
+def show(run: Run, contestants: Sequence[Contestant]) -> None:
+    console = Console(width=WIDTH, highlight=False)
+    console.print(
+        f"\n[bold]{run.benchmark}[/bold]: jobs per second; rounds: {len(run.steal)}, of {run.seconds:g} s each"
+    )
+    console.print(f"{run.machine}\n{steal(run)}", style="dim")
+    console.print(alone(run, contestants))
+    if any(contestant.shares_a_file for contestant in contestants):
+        console.print(together(run, contestants))
+    console.print(EXPLAINED)
+    for contestant in contestants:
+        console.print(f"[bold]{contestant.name}[/bold]: {contestant.about}.")
+
+
+def alone(run: Run, contestants: Sequence[Contestant]) -> Table:
+    table = new_table()
+    for measure in MEASURES:
+        table.add_column(measure.name, justify="right")
+    for contestant in contestants:
+        table.add_row(contestant.name, *(cell(run, contestant, each.name) for each in MEASURES))
+    return table
+
+
+def together(run: Run, contestants: Sequence[Contestant]) -> Table:
+    table = new_table()
+    for name in SHARED.values():
+        table.add_column(name, justify="right")
+        table.add_column("shares", justify="right")
+    for contestant in contestants:
+        if contestant.shares_a_file:
+            cells = [(cell(run, contestant, name), shares(run.of(contestant.name, name))) for name in SHARED.values()]
+            table.add_row(contestant.name, *(each for pair in cells for each in pair))
+    return table
+
+
+def new_table() -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(no_wrap=True)
+    return table
+
+
+def cell(run: Run, contestant: Contestant, measure: str) -> str:
+    readings = run.readings.get((contestant.name, measure))
+    if readings is None:
+        return "–"
+    return (
+        f"{short(median(readings.per_second))} {ratio(run, contestant, readings)}\n"
+        f"[dim]{short(min(readings.per_second))}–{short(max(readings.per_second))}[/dim]"
+    )
+
+
+def ratio(run: Run, contestant: Contestant, readings: Readings) -> str:
+    other = run.readings.get((contestant.against, readings.measure))
+    return "     " if other is None else f"×{readings.ratio_to(other):.2f}"
+
+
+def shares(readings: Readings) -> str:
+    """Return the smallest and the greatest share of a process, in the middle of the rounds and in the worst."""
+    smallest, greatest = [each[0] for each in readings.shares], [each[-1] for each in readings.shares]
+    return f"{median(smallest):.0%}–{median(greatest):.0%}\n[dim]worst {min(smallest):.0%}–{max(greatest):.0%}[/dim]"
+
+
+def steal(run: Run) -> str:
+    known = [each for each in run.steal if each is not None]
+    if not known:
+        return "how much the machine was disturbed is not known"
+    return f"stolen by other machines on this host: {min(known):.0%} to {max(known):.0%} of the time, by round"
+
+
+def short(number: float) -> str:
+    """Return a number of about three digits, such as 812, 2.58k, 12.5k or 183k."""
+    return f"{number:.0f}" if number < THOUSAND else f"{number / THOUSAND:#.3g}".rstrip(".") + "k"

@@ -1,0 +1,244 @@
+"""The operations of the SQLite store, each one transaction."""
+
+import random
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote
+
+from tenure.backends.protocol import SWEEP, Clock
+from tenure.backends.sql import statements
+from tenure.backends.sqlite import claiming, enqueueing, moving, reading, settling
+from tenure.backends.sqlite.database import Database
+from tenure.backends.sqlite.lock import LONGEST
+from tenure.backends.sqlite.moments import duration
+from tenure.backends.sqlite.opening import Synchronous
+from tenure.backends.sqlite.rows import names_text
+from tenure.backends.sqlite.write import Write
+from tenure.core import checks
+from tenure.core.job import Entry
+from tenure.core.operations import (
+    Beat,
+    Claimed,
+    ClaimRequest,
+    Count,
+    Enqueued,
+    Extension,
+    Holding,
+    Move,
+    Moved,
+    Page,
+    Purge,
+    Query,
+    Reaped,
+    Settlement,
+    Stats,
+    Worker,
+)
+from tenure.core.transitions import move_note
+from tenure.errors import ConfigurationError
+
+PAUSE = statements(__package__, "pause")
+WORKERS = statements(__package__, "workers")
+
+TIMEOUT = 2.5
+"""Seconds that an operation waits for other writers, unless told otherwise."""
+
+SHORTEST_POLL, LONGEST_POLL = 0.001, 0.025
+
+
+class SQLite:
+    """A `Backend` in a file, for the threads and processes of one machine."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Clock | None = None,
+        synchronous: Synchronous = "full",
+        timeout: float = TIMEOUT,
+    ) -> None:
+        # The working directory may be another when the file is opened.
+        # The same file has the same lock, by whatever name.
+        self._database = Database(Path(path).resolve(), clock=clock, synchronous=synchronous, timeout=timeout)
+        self._closing = threading.Event()
+
+    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+        with self._database.writing() as write:
+            return enqueueing.enqueue(write, entries)
+
+    def claim(self, request: ClaimRequest) -> Claimed:
+        with self._database.writing() as write:
+            return claiming.claim(write, request)
+
+    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+        with self._database.writing() as write:
+            return [claiming.extend(write, each) for each in extensions]
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        with self._database.writing() as write:
+            return settling.settle(write, settlements)
+
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
+        with self._database.writing() as write:
+            return settling.settle(write, settlements), claiming.claim(write, request)
+
+    def reap(
+        self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
+    ) -> list[Reaped]:
+        with self._database.writing() as write:
+            if worker is None:
+                return settling.reap_expired(write, limit)
+            return settling.reap_worker(write, worker, started, limit)
+
+    def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
+        note = move_note(move, reason)
+        with self._database.writing() as write:
+            return [moving.move(write, id, move, note) for id in ids]
+
+    def delete(self, ids: Sequence[str]) -> list[Moved]:
+        with self._database.writing() as write:
+            return [moving.delete(write, id) for id in ids]
+
+    def purge(self, purge: Purge) -> int:
+        with self._database.writing() as write:
+            number = moving.purge(write, purge)
+        if number == purge.limit:
+            # This takes long, and will be asked for again at once: let the others have their turn.
+            time.sleep(2 * LONGEST)
+        return number
+
+    def pause(self, queues: Sequence[str]) -> None:
+        with self._database.writing() as write:
+            write.execute_many(PAUSE["pause"], [{"queue": queue} for queue in queues])
+
+    def resume(self, queues: Sequence[str]) -> None:
+        with self._database.writing() as write:
+            write.execute_many(PAUSE["resume"], [{"queue": queue} for queue in queues])
+
+    def find(self, query: Query) -> Page:
+        with self._database.reading() as (db, now):
+            return reading.find(db, query, now)
+
+    def stats(self) -> Stats:
+        with self._database.reading() as (db, now):
+            return reading.stats(db, now)
+
+    def counts(self, since: float) -> list[Count]:
+        with self._database.reading() as (db, now):
+            return reading.counts(db, since, now)
+
+    def beat(self, beat: Beat, ttl: float) -> None:
+        with self._database.writing() as write:
+            write.execute(WORKERS["drop silent"], {"now": write.now})
+            if ttl <= 0:
+                write.execute(WORKERS["sign off"], {"name": beat.name})
+                return
+            values = {
+                "name": beat.name,
+                "host": beat.host,
+                "pid": beat.pid,
+                "version": beat.version,
+                "concurrency": beat.concurrency,
+                "queues": names_text(beat.queues),
+                "types": names_text(beat.types),
+                "quiet_for": beat.quiet_for,
+                "now": write.now,
+                "shown_until": write.now + duration(ttl),
+            }
+            write.execute(WORKERS["beat"], values)
+
+    def workers(self) -> list[Worker]:
+        with self._database.reading() as (db, now):
+            return reading.workers(db, now)
+
+    def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
+        """Look at the number that every commit changes, and only if it did, whether something is due."""
+        ends_at = time.monotonic() + timeout
+        wakes_at = ends_at
+        pause, seen = SHORTEST_POLL, None
+        while True:
+            if (version := self._database.version(pause / 2)) != seen:
+                seen = version
+                with self._database.reading() as (db, now):
+                    claimable_in = reading.claimable_in(db, queues, types, now)
+                wakes_at = ends_at if claimable_in is None else min(ends_at, time.monotonic() + claimable_in)
+            left = wakes_at - time.monotonic()
+            # Unevenly, so that of many who wait the first has taken the job before the others look.
+            if left <= 0 or self._closing.wait(min(left, pause * random.uniform(0.5, 1.0))):
+                return
+            pause = min(pause * 1.2, LONGEST_POLL)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._database.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection on the file for the caller's statements: committed on leaving, or undone."""
+        with self._database.transaction() as connection:
+            yield connection
+
+    @contextmanager
+    def joined(self, connection: object) -> Iterator["Joined"]:
+        """Give the operations that can be part of the transaction on a connection of the caller's."""
+        with self._database.joining(connection) as write:
+            yield Joined(write)
+
+    def is_open(self, connection: object) -> bool:
+        try:
+            return isinstance(connection, sqlite3.Connection) and connection.in_transaction
+        except sqlite3.ProgrammingError:  # it is closed
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What can be done in a transaction of the caller's."""
+
+    write: Write
+
+    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+        return enqueueing.enqueue(self.write, entries)
+
+    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+        return [claiming.extend(self.write, each) for each in extensions]
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return settling.settle(self.write, settlements)
+
+
+def open_sqlite(url: str) -> SQLite:
+    """Open the file that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`."""
+    place, _, text = url.removeprefix("sqlite://").partition("?")
+    options = dict(parse_qsl(text, keep_blank_values=True))
+    checks.refuse_unknown(repr(url), options, ("synchronous", "timeout"))
+    path = unquote(place.removeprefix("/"))
+    if not place.startswith("/") or not path or path.endswith("/"):
+        raise ConfigurationError(
+            f"{url!r} names no file; write 'sqlite:///tenure.db' for one in this folder, "
+            "'sqlite:////var/lib/app/tenure.db' for one elsewhere"
+        )
+    if "\0" in path:
+        raise ConfigurationError(f"{url!r} has a NUL character, which no file name has")
+    if path == ":memory:":
+        raise ConfigurationError(f"{url!r} names no file; for a store in memory write 'memory://'")
+    synchronous = checks.choice("synchronous", options.get("synchronous", "full"), ["full", "normal"])
+    return SQLite(
+        path,
+        synchronous="normal" if synchronous == "normal" else "full",
+        timeout=_timeout(options.get("timeout")),
+    )
+
+
+def _timeout(text: str | None) -> float:
+    if text is None:
+        return TIMEOUT
+    if not re.fullmatch(r"\d+(\.\d+)?", text):
+        raise ConfigurationError(f"timeout must be a number of seconds, not {text!r}")
+    return checks.seconds("timeout", float(text), 0.0, 3600.0)

@@ -1,0 +1,15 @@
+-- name: job
+-- A job as it is shown, in the order of `rows.job_of`.
+id, type, queue, key, priority, run_at, state, attempts, crashes, max_attempts, max_crashes, timeout, fence, worker,
+leased_until, progress, cancel_requested, result, result_dropped, created_at, started_at, finished_at,
+(select payload from tenure_payloads where job = sequence), meta, endings,
+case when endings > 0 then (
+  select json_group_array(json_array(outcome, fence, ended_at, token, worker, claimed_at, error))
+  from (
+    select h.outcome, h.fence, h.ended_at, h.token, h.worker, h.claimed_at, h.error
+    from tenure_history h
+    where h.job = sequence
+    order by h.number
+  )
+) end,
+sequence

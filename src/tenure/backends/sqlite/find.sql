@@ -1,0 +1,60 @@
+-- Show jobs page by page, in enqueue order ({order} is asc or desc, {beyond} the comparison that goes with it).
+-- Of the candidates at most :scan are looked at.
+
+-- name: all
+select sequence as at
+from tenure_jobs
+where sequence {beyond} :cursor
+order by sequence {order}
+limit :scan
+
+-- name: running
+-- Sorted; there are not many.
+select sequence as at
+from tenure_jobs indexed by tenure_leases
+where state = 'running' and sequence {beyond} :cursor
+order by sequence {order}
+limit :scan
+
+-- name: stopped
+-- The failed and the cancelled.
+select sequence as at
+from tenure_jobs
+where state in ('failed', 'cancelled') and sequence {beyond} :cursor
+order by sequence {order}
+limit :scan
+
+-- name: named
+select sequence as at
+from tenure_jobs
+where id in (select value from json_each(:ids)) and sequence {beyond} :cursor
+order by sequence {order}
+limit :scan
+
+-- name: page
+-- No order by: it would have SQLite look at all candidates first. A cross join keeps to theirs.
+select {job}
+from ({candidates})
+cross join tenure_jobs on sequence = at
+where
+  (:states is null or state in (select value from json_each(:states)))
+  and (:queues is null or queue in (select value from json_each(:queues)))
+  and (:types is null or type in (select value from json_each(:types)))
+  and (:key is null or key = :key)
+  and (:worker is null or worker = :worker)
+  and (:attempts_over is null or attempts > :attempts_over)
+  and (:due is null or (state = 'queued' and (run_at <= :now) = :due))
+  and (:since is null or coalesce(finished_at, created_at) >= :since)
+  and (:error is null or instr((
+    select h.error
+    from tenure_history h
+    where h.job = sequence and h.error is not null and h.outcome <> 'operator'
+    order by h.number desc
+    limit 1
+  ), :error) > 0)
+limit :limit
+
+-- name: looked at
+-- How many candidates there were, and where the last stands.
+select count(*), min(at), max(at)
+from ({candidates})

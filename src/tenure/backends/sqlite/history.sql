@@ -1,0 +1,9 @@
+-- The endings of a job that are not complete, and what was done to it by hand.
+
+-- name: add
+insert into tenure_history (job, number, outcome, fence, token, worker, claimed_at, ended_at, error)
+values (:sequence, :number, :outcome, :fence, :token, :worker, :claimed_at, :now, :error);
+
+-- name: drop the oldest
+delete from tenure_history
+where job = :sequence and number <= :dropped;

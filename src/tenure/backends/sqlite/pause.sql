@@ -1,0 +1,15 @@
+-- Let no claim take jobs of a queue.
+
+-- name: pause
+insert into tenure_paused (queue)
+values (:queue)
+on conflict do nothing;
+
+-- name: resume
+delete from tenure_paused
+where queue = :queue;
+
+-- name: paused
+select queue
+from tenure_paused
+order by queue;

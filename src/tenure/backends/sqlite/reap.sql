@@ -1,0 +1,21 @@
+-- Which claims to take back; `settle.sql` ends them.
+
+-- name: expired
+-- Those whose lease ran out, the longest expired first.
+select
+  id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
+  cancel_requested, started_at, endings
+from tenure_jobs
+where state = 'running' and leased_until <= :now
+order by leased_until, sequence
+limit :limit;
+
+-- name: of the worker
+-- Those of one worker, run out or not.
+select
+  id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
+  cancel_requested, started_at, endings
+from tenure_jobs
+where state = 'running' and worker = :worker
+order by leased_until, sequence
+limit :limit;

@@ -1,0 +1,51 @@
+-- End claims; by their holders, and by the reaper.
+-- Whether a claim is held is looked up and decided first, in the same transaction; nobody else writes in between.
+
+-- name: look up
+-- ids: a JSON list. Whether a claim is held.
+select id, sequence, queue, type, state, fence, token
+from tenure_jobs
+where id in (select value from json_each(:ids));
+
+-- name: held
+-- What the end of a claim depends on.
+select
+  id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
+  cancel_requested, started_at, endings
+from tenure_jobs
+where sequence = :sequence;
+
+-- name: complete
+-- In this order: result, result_dropped, now, sequence.
+-- A completed job keeps its token, which tells a completion sent again, and its worker, who did it.
+update tenure_jobs
+set
+  state = 'completed',
+  leased_until = null,
+  cancel_requested = 0,
+  result = ?,
+  result_dropped = ?,
+  finished_at = ?
+where sequence = ?;
+
+-- name: end
+update tenure_jobs
+set
+  state = :state,
+  is_due = :is_due,
+  run_at = :run_at,
+  attempts = :attempts,
+  crashes = :crashes,
+  token = null,
+  worker = null,
+  leased_until = null,
+  cancel_requested = 0,
+  endings = endings + 1,
+  finished_at = :finished_at
+where sequence = :sequence;
+
+-- name: has ended
+-- Whether this ending of this claim stands in the history.
+select 1
+from tenure_history
+where job = :sequence and fence = :fence and token = :token and outcome = :outcome;

@@ -1,0 +1,122 @@
+"""The block of a claim in which its effects and its completion are one commit."""
+
+import logging
+from collections.abc import Generator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tenure.backends.protocol import Claiming, Transactional
+from tenure.core import transitions
+from tenure.core.answers import Answer
+from tenure.core.operations import Extension, Holding, Settlement
+from tenure.errors import ConfigurationError
+from tenure.keeper import Keeper, ticks
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from tenure.claim import Claim
+
+log = logging.getLogger(__name__)
+
+
+class Transaction:
+    """Left quietly, it completes the job and commits; an exception undoes it, and is recorded as by `with claim`."""
+
+    __slots__ = ("_claim", "_keeper", "_steps", "_store")
+
+    def __init__(self, claim: "Claim", store: Transactional, keeper: Keeper) -> None:
+        self._claim = claim
+        self._store = store
+        self._keeper = keeper
+        self._steps = self._one_commit()
+
+    def __enter__(self) -> "sqlite3.Connection":
+        return next(self._steps)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        try:
+            self._end(error)
+        except BaseException as exc:
+            # It could not be committed, and the job has to be settled by that.
+            if exc is not error:
+                self._claim.leave(exc)
+                raise
+        return error is not None and self._claim.leave(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        try:
+            if error is None:
+                next(self._steps, None)
+            else:
+                self._steps.throw(error)
+        finally:
+            # An interrupt may have come before anything was done.
+            self._steps.close()
+
+    def _one_commit(self) -> "Generator[sqlite3.Connection]":
+        claim = self._claim
+        claim.must_be_held()
+        self._keeper.keep([claim.lease])
+        completion: Settlement | None = None
+        try:
+            # Not under the lock of the claim: the block may use it.
+            with self._store.transaction() as connection:
+                started_at = ticks()
+                is_held = self._is_held(connection)
+                if is_held:
+                    yield connection
+                    completion = self._complete(connection)
+                self._say_if_it_took_long(ticks() - started_at)
+        finally:
+            self._keeper.drop([claim.lease])
+        if not is_held:
+            self._keeper.end(claim.lease)
+            raise claim.lost()
+        if completion is not None:
+            claim.note(completion, landed=True)
+
+    def _is_held(self, connection: object) -> bool:
+        hold = self._claim.lease.hold
+        with self._store.joined(connection) as joined:
+            (holding,) = joined.extend([Extension(hold=hold, lease=self._claim.lease.length)])
+            if holding is Holding.LOST:
+                # So that the store counts what it refused.
+                joined.settle([transitions.completed(hold)])
+        return holding is not Holding.LOST
+
+    def _complete(self, connection: object) -> Settlement | None:
+        """Complete the job at the end of its transaction, unless the block did."""
+        claim = self._claim
+        if claim.is_settled:
+            return None
+        if isinstance(claim.result, Answer):
+            raise ConfigurationError(f"a transaction completes the job; raise {claim.result} instead, which undoes it")
+        completion = transitions.completed(claim.lease.hold, claim.result)
+        with self._store.joined(connection) as joined:
+            (landed,) = joined.settle([completion])
+        if not landed:
+            raise claim.lost()
+        return completion
+
+    def _say_if_it_took_long(self, seconds: float) -> None:
+        if seconds > self._claim.lease.length / 3:
+            log.warning(
+                "the transaction of job %s took %.1f s of a lease of %g s; while it was open, nobody else could write",
+                self._claim.id,
+                seconds,
+                self._claim.lease.length,
+                extra={"job": self._claim.id},
+            )
+
+
+def transactional(store: Claiming) -> Transactional:
+    """Return the store if it has transactions, or raise."""
+    if not isinstance(store, Transactional):
+        raise ConfigurationError(
+            f"the {type(store).__name__.lower()} store has no transactions to share; use sqlite://, or leave out "
+            "connection= and transaction()"
+        )
+    return store

@@ -1,0 +1,66 @@
+"""Stores held up at a point, and event loops driven step by step."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tenure.backends.memory import Memory
+
+PATIENCE = 30.0
+
+
+class Gate:
+    """Holds up one operation of a store, before it is done or after, until it is opened."""
+
+    def __init__(self, store: Memory, operation: str, *, is_behind: bool = False, passes: int = 0) -> None:
+        self._reached = threading.Event()
+        self._opened = threading.Event()
+        self._operation = getattr(store, operation)
+        self._is_behind = is_behind
+        self._passes = passes
+        setattr(store, operation, self._pass)
+
+    @property
+    def is_reached(self) -> bool:
+        return self._reached.is_set()
+
+    def open(self) -> None:
+        self._opened.set()
+
+    def _pass(self, *args: Any) -> Any:
+        if self._passes > 0:
+            self._passes -= 1
+            return self._operation(*args)
+        if not self._is_behind:
+            self._stop()
+            return self._operation(*args)
+        answer = self._operation(*args)
+        self._stop()
+        return answer
+
+    def _stop(self) -> None:
+        self._reached.set()
+        is_opened = self._opened.wait(PATIENCE)
+        # So that whoever stands behind does not wait as long again.
+        self._opened.set()
+        assert is_opened, "the gate was never opened"
+
+
+async def steps(number: int) -> None:
+    """Let the event loop go round so many times."""
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop go round until this holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - it may come true in a thread
+            await asyncio.sleep(0)
+
+
+def our_threads() -> list[str]:
+    """Return the threads that twins have started and not ended."""
+    names = ("tenure-operation", "tenure-lookout", "tenure-single")
+    return sorted(each.name for each in threading.enumerate() if each.name.startswith(names))

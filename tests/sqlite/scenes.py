@@ -1,0 +1,374 @@
+"""Scenes that need processes of their own, to be killed or forked: `python -m tests.sqlite.scenes NAME FILE …`.
+
+Each plays in a process that has no threads and nothing open, so that it may fork. It prints what it saw as JSON; the
+tests look at the file.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tenure
+from tenure.backends.sqlite import SQLite
+from tenure.core import transitions
+from tenure.core.job import NewJob
+from tenure.core.operations import ClaimRequest, Hold, Query
+
+ROOT = Path(__file__).parents[2]
+
+
+def play(name: str, path: Path, *arguments: object, timeout: float = 110.0) -> Any:
+    """Play a scene in a new process, and return what it printed."""
+    command = [sys.executable, "-m", "tests.sqlite.scenes", name, str(path), *map(str, arguments)]
+    played = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout)
+    assert played.returncode == 0, played.stderr[-3000:]
+    return json.loads(played.stdout)
+
+
+def fork(action: Callable[[], object]) -> int:
+    """Do it in a child, and return its process id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        action()
+        code = 0
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def wait_for(children: Sequence[int]) -> list[int]:
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def storm(path: str, number: str, workers: str, kills: str) -> object:
+    """Let workers drain the store, and kill one at random, again and again; each killed one is replaced."""
+    random.seed(7)
+    store = SQLite(path)
+    for start in range(0, int(number), 1_000):
+        size = min(1_000, int(number) - start)
+        patient = NewJob("work", max_attempts=None, max_crashes=1_000)
+        store.enqueue([patient.entry(f"job-{start + n}") for n in range(size)])
+    store.close()
+    alive = {fork(lambda: drain(path)) for _ in range(int(workers))}
+    killed = 0
+    while killed < int(kills):
+        time.sleep(random.uniform(0.02, 0.1))
+        victim = random.choice(sorted(alive))
+        os.kill(victim, signal.SIGKILL)
+        killed += wait_for([victim]) == [-signal.SIGKILL]
+        alive.remove(victim)
+        alive.add(fork(lambda: drain(path)))
+    return {"killed": killed, "ended": wait_for(sorted(alive))}
+
+
+def drain(path: str) -> None:
+    """Claim and complete until every job is finished, one way or the other."""
+    random.seed(os.getpid())
+    with tenure.Jobs(f"sqlite:///{path}?timeout=60") as jobs:
+        while any(row.due or row.running for row in jobs.stats().rows):
+            with jobs.claim(limit=random.choice([1, 5, 20]), lease=1, wait=0.2) as claims:
+                for claim in claims:
+                    time.sleep(random.uniform(0, 0.008))
+                    if random.random() < 0.5:
+                        claim.complete()
+                    elif not claim.is_lost:
+                        with claim.transaction() as db:
+                            db.execute("create table if not exists receipts (job text primary key, fence integer)")
+                            db.execute("insert into receipts values (?, ?)", (claim.id, claim.fence))
+
+
+def killed_at_each_statement(path: str) -> object:
+    """Kill a process before each statement of each operation in turn; tell what the file says afterwards."""
+    seen: list[tuple[str, int, str]] = []
+    for name in OPERATIONS:
+        number = 1
+        while True:
+            file = f"{path}-{name}-{number}"
+            (code,) = wait_for([fork(partial(die_at, file, name, number))])
+            seen.append((name, number, state_of(file)))
+            if code == 0:
+                break
+            number += 1
+    return seen
+
+
+def die_at(path: str, name: str, number: int) -> None:
+    store, hold = prepared(path)
+    count = 0
+
+    def trace(_: str) -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert store._database._writer is not None
+    store._database._writer.db.set_trace_callback(trace)
+    OPERATIONS[name](store, hold)
+
+
+def prepared(path: str) -> tuple[SQLite, Hold]:
+    """Return a store with one job held and one due."""
+    store = SQLite(path, synchronous="normal")
+    store.enqueue([NewJob("work").entry("held")])
+    (job,) = store.claim(request("first")).jobs
+    store.enqueue([NewJob("work").entry("due")])
+    return store, Hold(id="held", fence=job.fence, token="first")
+
+
+def request(token: str) -> ClaimRequest:
+    return ClaimRequest(worker="w", token=token, limit=9)
+
+
+def failed(store: SQLite, hold: Hold) -> Any:
+    (job,) = [job for job in store.claim(request("first")).jobs if job.id == hold.id]
+    return transitions.failed(hold, job, "broken", backoff=tenure.Backoff(), random=random.random)
+
+
+OPERATIONS: dict[str, Callable[[SQLite, Hold], object]] = {
+    "enqueue": lambda store, _: store.enqueue([NewJob("work", {"n": n}).entry(f"new-{n}") for n in range(3)]),
+    "claim": lambda store, _: store.claim(request("second")),
+    "complete": lambda store, hold: store.settle([transitions.completed(hold, {"done": True})]),
+    "fail": lambda store, hold: store.settle([failed(store, hold)]),
+    "exchange": lambda store, hold: store.exchange([transitions.completed(hold, 1)], request("second")),
+}
+
+
+def state_of(path: str) -> str:
+    """Return all that the file says, as text that can be compared."""
+    store = SQLite(path)
+    jobs = sorted(store.find(Query()).jobs, key=lambda job: job.id)
+    (row,) = store.stats().rows
+    counts = sorted((count.event.value, count.number) for count in store.counts(86_400))
+    store.close()
+    return json.dumps(
+        [
+            [[job.id, job.state, job.fence, job.attempts, job.worker, job.result, len(job.history)] for job in jobs],
+            [row.due + row.scheduled, row.running, row.completed],
+            counts,
+        ]
+    )
+
+
+def opened_at_once(path: str, number: str) -> object:
+    """Let processes open a new file at the same instant, each to enqueue a job."""
+    starts_at = time.monotonic() + 0.3
+
+    def act(n: int) -> None:
+        while time.monotonic() < starts_at:
+            pass
+        SQLite(path).enqueue([NewJob("work").entry(f"job-{n}")])
+
+    return wait_for([fork(partial(act, n)) for n in range(int(number))])
+
+
+def shares(path: str, workers: str, seconds: str) -> object:
+    """Let processes write as fast as they can; tell how often each could."""
+    store = SQLite(path)
+    store.enqueue([NewJob("work").entry("first")])
+    store.close()
+    starts_at = time.monotonic() + 0.5
+    ends_at = starts_at + float(seconds)
+    folder = Path(path).parent
+
+    def write(n: int) -> None:
+        store = SQLite(path, timeout=30)
+        done = 0
+        while time.monotonic() < starts_at:
+            pass
+        while time.monotonic() < ends_at:
+            store.enqueue([NewJob("work").entry(f"{n}-{done}")])
+            done += 1
+        (folder / f"done-{n}").write_text(str(done))
+
+    codes = wait_for([fork(partial(write, n)) for n in range(int(workers))])
+    assert codes == [0] * int(workers)
+    return [int((folder / f"done-{n}").read_text()) for n in range(int(workers))]
+
+
+def forked(path: str) -> object:
+    """Use one store before a fork, in the children, and in the parent meanwhile; with a thread that uses it as well."""
+    jobs = tenure.Jobs(f"sqlite:///{path}?timeout=30")
+    jobs.enqueue("work", id="before")
+    (claim,) = jobs.claim(lease=60)
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.001):
+            jobs.stats()
+
+    def act(n: int) -> None:
+        jobs.enqueue("work", id=f"child-{n}")
+        with jobs.claim(queues="by child", limit=1) as claims:
+            for each in claims:
+                with each:
+                    each.result = "by child"
+        (mine,) = jobs.claim(queues="by child", limit=1)
+        with mine.transaction() as connection:
+            connection.execute("create table if not exists receipts (job text)")
+            connection.execute("insert into receipts values (?)", (mine.id,))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    children = []
+    for n in range(5):
+        jobs.enqueue_many(tenure.NewJob("work", queue="by child") for _ in range(2))
+        children.append(fork(partial(act, n)))
+        jobs.enqueue("work", id=f"parent-{n}")
+    codes = wait_for(children)
+    ended.set()
+    looking.join()
+    claim.complete()
+    found = sorted(job.id for job in jobs.find(queue="default"))
+    states = [job.state for job in jobs.find(queue="by child")]
+    jobs.close()
+    return {"codes": codes, "found": found, "states": states}
+
+
+def forked_in_a_transaction(path: str) -> object:
+    """Fork inside of a block; the child is told that it cannot use the store, the parent goes on."""
+    jobs = tenure.Jobs(f"sqlite:///{path}?timeout=0.2")
+    jobs.enqueue("work", id="job")
+    (claim,) = jobs.claim()
+    told = Path(f"{path}-told")
+
+    def use() -> None:
+        for action in (lambda: jobs.enqueue("work"), lambda: jobs.get("job")):
+            try:
+                action()
+            except tenure.StoreUnavailable as exc:
+                told.write_text(str(exc))
+            else:
+                told.write_text("")
+
+    ours = os.getpid()
+    children = []
+    left = ""
+    try:
+        with claim.transaction() as db:
+            db.execute("create table receipts (job text)")
+            children.append(fork(use))
+            if not (child := os.fork()):
+                time.sleep(0.2)
+                db.execute("insert into receipts values ('of the child')")
+            children.append(child)
+            if os.getpid() == ours:
+                db.execute("insert into receipts values ('job')")
+    except tenure.StoreUnavailable as exc:
+        left = str(exc)
+    if os.getpid() != ours:
+        sys.exit(0 if "forked" in left else 1)
+    jobs.enqueue_many(tenure.NewJob("work") for _ in range(300))
+    codes = wait_for(children)
+    job = jobs.get("job")
+    due = jobs.stats().total("due")
+    jobs.close()
+    return {"codes": codes, "told": told.read_text(), "state": None if job is None else job.state, "due": due}
+
+
+def interrupted(path: str, seconds: str) -> object:
+    """Raise KeyboardInterrupt at random moments of many operations; then see that everyone can go on."""
+    random.seed(3)
+    jobs = tenure.Jobs(f"sqlite:///{path}?timeout=5&synchronous=normal")
+    jobs.enqueue("work")
+    interrupts = 0
+    ends_at = time.monotonic() + float(seconds)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    while time.monotonic() < ends_at:
+        try:
+            # Again later: Python drops what is raised while it collects garbage.
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.004), 0.05)
+            while True:
+                jobs.enqueue("work")
+                jobs.stats()
+                for claim in jobs.claim(limit=2):
+                    with claim.transaction() as connection:
+                        connection.execute("create table if not exists receipts (job text)")
+                        connection.execute("insert into receipts values (?)", (claim.id,))
+        except KeyboardInterrupt:
+            interrupts += 1
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    jobs.enqueue("work", id="mine")
+    others = wait_for([fork(lambda: SQLite(path, timeout=5).enqueue([NewJob("work").entry("another's")]))])
+    thread = threading.Thread(target=jobs.enqueue, args=("work",), kwargs={"id": "a thread's"}, daemon=True)
+    thread.start()
+    thread.join(20)
+    found = {job.id for job in jobs.find()}
+    jobs.close()
+    return {"interrupts": interrupts, "others": others, "found": {"mine", "another's", "a thread's"} <= found}
+
+
+def out_of_room(path: str) -> object:
+    """Let the file grow no further in the middle of a request; then let it."""
+    import resource
+
+    store = SQLite(path)
+    store.enqueue([NewJob("work").entry("first")])
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (Path(f"{path}-wal").stat().st_size + 5_000, before[1]))
+    told = ""
+    try:
+        store.enqueue([NewJob("work", {"text": "x" * 1_000}).entry(f"job-{n}") for n in range(1_000)])
+    except tenure.StoreUnavailable as exc:
+        told = str(exc)
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    store.enqueue([NewJob("work").entry("later")])
+    return {"told": told, "found": sorted(job.id for job in store.find(Query()).jobs)}
+
+
+def read_only(path: str) -> object:
+    """Use a file as someone who may not write it; then as someone who may."""
+    store = SQLite(path)
+    store.enqueue([NewJob("work").entry("first")])
+    store.close()
+    told = Path(f"{path}-told")
+    told.touch()
+    told.chmod(0o666)
+    Path(path).chmod(0o444)
+
+    def try_it() -> None:
+        if os.getuid() == 0:
+            Path(path).parent.chmod(0o755)
+            os.setuid(65534)
+        try:
+            SQLite(path).enqueue([NewJob("work").entry("refused")])
+        except tenure.StoreUnavailable as exc:
+            told.write_text(str(exc))
+
+    wait_for([fork(try_it)])
+    Path(path).chmod(0o644)
+    store.enqueue([NewJob("work").entry("later")])
+    return {"told": told.read_text(), "found": sorted(job.id for job in store.find(Query()).jobs)}
+
+
+SCENES: dict[str, Callable[..., object]] = {
+    each.__name__: each
+    for each in (
+        storm,
+        killed_at_each_statement,
+        opened_at_once,
+        shares,
+        forked,
+        forked_in_a_transaction,
+        interrupted,
+        out_of_room,
+        read_only,
+    )
+}
+
+if __name__ == "__main__":
+    print(json.dumps(SCENES[sys.argv[1]](*sys.argv[2:])))

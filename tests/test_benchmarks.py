@@ -1,0 +1,33 @@
+"""The benchmarks still run; how fast is not a matter of tests."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks/results"
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_smoke_run_reports_every_measure_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
+
+    ran = bench("embedded", "--only", "memory", "--quick", "--folder", str(tmp_path))
+
+    assert (ran.returncode, ran.stderr) == (0, "[bench] round 1 of 1\n")
+    for name in ("memory", "claim 1", "claim 10", "claim 100", "enqueue 1", "enqueue 1,000"):
+        assert name in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) <= 100
+    assert list(tmp_path.iterdir()) == []
+    assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
+
+
+def test_a_contestant_that_does_not_exist_is_refused_with_the_nearest() -> None:
+    ran = bench("embedded", "--only", "memroy", "--quick")
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "did you mean 'memory'" in ran.stderr
