@@ -22,6 +22,7 @@ from tenure.core.operations import (
     Purge,
     Query,
     Refusal,
+    Slot,
     Stats,
     StatsRow,
     Worker,
@@ -137,6 +138,7 @@ def test_a_page_has_a_bound() -> None:
         lambda: Extension(hold=Hold(id="a", fence=1, token="t"), lease=0.5),
         lambda: Beat(name="", host="h", pid=1, version="1"),
         lambda: Query(error=""),
+        lambda: Slot(at=datetime(2026, 1, 1), entry=NewJob("send").entry("a")),  # noqa: DTZ001
     ],
 )
 def test_a_request_out_of_range_is_refused(make: Callable[[], object]) -> None:

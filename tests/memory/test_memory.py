@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from types import FrameType
 from typing import Any
 
@@ -16,7 +17,7 @@ from tenure.backends.memory import Memory, open_memory
 from tenure.backends.memory.waiters import Waiter
 from tenure.backends.urls import masked, open_backend
 from tenure.core.job import Progress
-from tenure.core.operations import Extension, Move, Purge, Query
+from tenure.core.operations import Extension, Move, Purge, Query, Slot
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, entry, failed, request, settle, take
@@ -49,13 +50,15 @@ def test_the_same_name_is_the_same_object() -> None:
     assert open_memory("") is not open_memory("")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(10))
 def test_an_operation_that_is_broken_off_anywhere_is_undone(seed: int) -> None:
     clock = Clock()
     store = Memory(clock=clock)
     store.enqueue([entry(id=str(n), key=f"k{n}", delay=n % 3, priority=n % 2) for n in range(12)])
     clock.advance(1)
     first, second, third = take(store, limit=3, lease=1)
+    begun_at = store.schedule("begun", []).last_at
+    slots = [Slot(at=begun_at + timedelta(seconds=n), entry=entry(id=f"slot-{n}")) for n in (60, 120)]
     operations: list[Callable[[], object]] = [
         lambda: store.enqueue([entry(id=f"new-{n}", delay=n) for n in range(5)]),
         lambda: take(store, limit=4),
@@ -65,6 +68,8 @@ def test_an_operation_that_is_broken_off_anywhere_is_undone(seed: int) -> None:
         lambda: store.move(["0", "1", "2"], Move.CANCEL),
         store.stats,
         lambda: store.exchange([completed(third)], request(limit=2)),
+        lambda: store.schedule("begun", slots),
+        lambda: store.schedule("new", slots),
     ]
     clock.advance(5)
     before = everything(store)
@@ -94,9 +99,10 @@ def test_an_undoing_that_is_broken_off_anywhere_is_begun_again() -> None:
 
 
 def everything(store: Memory) -> tuple[object, ...]:
-    """Return all that can be seen of the jobs."""
+    """Return all that can be seen of the jobs, and of the schedules."""
     seen = store.find(Query(limit=1_000)), store.stats()
-    return *seen, [store._index.key_holder("default", f"k{n}") for n in range(12)]
+    keys = [store._index.key_holder("default", f"k{n}") for n in range(12)]
+    return *seen, keys, [store._schedules.last_at(name) for name in ("begun", "new")]
 
 
 def broken_off(operation: Callable[[], object], step: int) -> bool:

@@ -30,7 +30,9 @@ from tenure.core.operations import (
     Query,
     Reaped,
     Refusal,
+    Scheduled,
     Settlement,
+    Slot,
     Stats,
     StatsRow,
     Worker,
@@ -80,6 +82,7 @@ class Naive:
         self.paused: set[str] = set()
         self.events: list[tuple[datetime, str, str]] = []
         self.beats: dict[str, tuple[Beat, datetime, datetime, datetime]] = {}
+        self.last_slots: dict[str, datetime] = {}
 
     def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
         before, events = list(self.rows), list(self.events)
@@ -102,6 +105,14 @@ class Naive:
         self.rows.append(Row(entry, now, entry.run_at or now + timedelta(seconds=entry.delay)))
         self._count(entry.queue, "enqueued")
         return Enqueued(id=entry.id, created=True)
+
+    def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
+        last_at = self.last_slots.get(name, self.clock())
+        moments = sorted({slot.at for slot in slots if slot.at > last_at})
+        entries = [next(slot.entry for slot in slots if slot.at == at) for at in moments]
+        ids = [each.id for each in self.enqueue(entries)]
+        self.last_slots[name] = max([last_at, *moments])
+        return Scheduled(last_at=self.last_slots[name], ids=ids)
 
     def claim(self, request: ClaimRequest) -> Claimed:
         now = self.clock()

@@ -19,7 +19,7 @@ CLIENT = Path("src/tenure")
 PYTEST = ["-m", "pytest", "-x", "-q", "--no-header", "-o", "timeout=60"]
 CONFORMANCE = "src/tenure/testing/conformance"
 STORE_TESTS = [*PYTEST, CONFORMANCE, "--deselect", f"{CONFORMANCE}/queueing/test_model.py"]
-MEMORY_TESTS = [*STORE_TESTS, "-k", "memory"]
+MEMORY_TESTS = [*STORE_TESTS, "tests/memory/test_memory.py", "-k", "memory"]
 SQLITE_TESTS = [*STORE_TESTS, "tests/sqlite", "tests/jobs", "-k", "sqlite"]
 CLIENT_TESTS = [*PYTEST, "tests/jobs", "tests/sqlite/test_transactions.py", "tests/sqlite/test_processes.py"]
 MEMORY_MACHINE = """
@@ -99,6 +99,11 @@ GUARDS = [
     Guard("payloads are not shared", "record.py", "meta=dict(entry.meta)", "meta=entry.meta"),
     Guard("refused writes are counted", "backend.py", "                self._tally.add(record.entry.queue, Event.REFUSED, now)\n", "                pass\n"),
     Guard("silent workers are dropped", "registry.py", "if until <= now]", "if False]"),
+    Guard("a slot is given out once", "backend.py", "self._schedules.note(name, last_at)", "self._schedules.note(name, before or now)"),
+    Guard("a schedule begins when it is first asked for", "backend.py", "            self._schedules.note(name, last_at)\n", "            if given_out:\n                self._schedules.note(name, last_at)\n"),
+    Guard("a schedule makes up for nothing before it began", "backend.py", "outstanding(slots, before or now)", "outstanding(slots, before or now.replace(year=1970))"),
+    Guard("a schedule that is refused has not begun", "backend.py", "            enqueued = self._enqueue([slot.", "            self._schedules.note(name, before or now)\n            enqueued = self._enqueue([slot."),
+    Guard("a schedule that is broken off is undone", "backend.py", "        self._schedules.restore(self._journal.schedules)\n", ""),
     Guard("the lock", "backend.py", "        with self._lock:\n            if self._journal", "        if True:\n            if self._journal"),
 ]  # fmt: skip
 
@@ -164,6 +169,11 @@ SQLITE_GUARDS = [
     Guard("only old jobs are purged, behind the first", "forget.sql", " and finished_at <= :before\norder", "\norder"),
     Guard("nothing is left of a job that is forgotten", "moving.py", 'for table in ("job", "payload", "history"):', 'for table in ("job",):'),
     Guard("silent workers are dropped", "workers.sql", "where shown_until > :now\n", ""),
+    Guard("a slot is given out once", "scheduling.py", "    if given_out or found is None:\n", "    if found is None:\n"),
+    Guard("a schedule begins when it is first asked for", "scheduling.py", "    if given_out or found is None:\n", "    if given_out:\n"),
+    Guard("a schedule makes up for nothing before it began", "scheduling.py", "moment(write.now if found is None", "moment(0 if found is None"),
+    Guard("schedules do not know of each other", "schedule.sql", "where name = :name;", "order by last_at desc;"),
+    Guard("an older file is brought up to date", "migrations.py", "return version == len(SCRIPTS)", "return version > 0"),
     Guard("a wait waits", "backend.py", "self._closing.wait(min(left, pause * random.uniform(0.5, 1.0)))", "False"),
     Guard("a wait sees what others commit", "backend.py", "if (version := self._database.version(pause / 2)) != seen:", "if (version := self._database.version(pause / 2)) and seen is None:"),
     Guard("a wait knows when leases run out", "wait.sql", "select min(first), (select min(leased_until) from tenure_jobs where state = 'running')", "select min(first), null"),

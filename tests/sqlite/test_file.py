@@ -86,3 +86,12 @@ def test_a_claim_that_finds_nothing_writes_nothing(store: SQLite, path: Path) ->
     assert store.reap() == []
 
     assert Path(f"{path}-wal").stat().st_size == before
+
+
+def test_asking_for_the_last_slot_of_a_schedule_writes_nothing(store: SQLite, path: Path) -> None:
+    begun_at = store.schedule("hourly", []).last_at
+    before = Path(f"{path}-wal").stat().st_size
+
+    assert store.schedule("hourly", []).last_at == begun_at
+
+    assert Path(f"{path}-wal").stat().st_size == before

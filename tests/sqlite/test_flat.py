@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tenure.backends.sqlite import SQLite, claiming, enqueueing, moving, reading, settling
+from tenure.backends.sqlite import SQLite, claiming, enqueueing, moving, reading, scheduling, settling
 from tenure.core.job import NewJob
 from tenure.core.operations import Purge, Query
 from tenure.testing import Clock
@@ -153,6 +153,7 @@ FILES = {
     **{f"claim {way}": text for way, text in claiming.LINES.items()},
     **{f"wait {way}": text for way, text in reading.WAIT.items()},
     "enqueue": enqueueing.ENQUEUE,
+    "schedule": scheduling.SCHEDULE,
     "extend": claiming.EXTEND,
     "settle": settling.SETTLE,
     "reap": settling.REAP,

@@ -197,7 +197,8 @@ def test_a_schema_that_is_newer_than_the_library_is_refused_and_left_as_it_is(pa
 
 def test_an_older_schema_is_brought_up_to_date_when_it_is_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(SQLite(path))
-    script = path.with_name("002.sql")
+    newer = len(migrations.SCRIPTS) + 1
+    script = path.with_name("next.sql")
     script.write_text(
         "create table tenure_more (text text); -- with a ; in it\ninsert into tenure_more values (';');\n"
     )
@@ -207,13 +208,40 @@ def test_an_older_schema_is_brought_up_to_date_when_it_is_opened(path: Path, mon
     put(store, "second")
 
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("select max(version) from tenure_schema").fetchone() == (2,)
+        assert db.execute("select max(version) from tenure_schema").fetchone() == (newer,)
         assert db.execute("select text from tenure_more").fetchall() == [(";",)]
+
+
+@pytest.mark.parametrize("version", range(1, len(migrations.SCRIPTS)))
+def test_a_file_of_each_older_schema_becomes_as_a_new_one_and_keeps_its_jobs(
+    path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(migrations, "SCRIPTS", migrations.SCRIPTS[:version])
+        old = SQLite(path)
+        put(old)
+        old.close()
+    before = schema_of(path)
+    new = SQLite(path.with_name("new.db"))
+    put(new)
+
+    store = SQLite(path)
+    begun_at = store.schedule("hourly", []).last_at
+
+    assert ids_of(store.find(Query()).jobs) == ["first"]
+    assert store.schedule("hourly", []).last_at == begun_at
+    assert before != schema_of(path) == schema_of(new._database.path)
+
+
+def schema_of(path: Path) -> list[tuple[str, str, str]]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute("select type, name, sql from sqlite_master order by type, name").fetchall()
 
 
 def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(SQLite(path))
-    script = path.with_name("002.sql")
+    present = len(migrations.SCRIPTS)
+    script = path.with_name("next.sql")
     script.write_text("create table tenure_more (text text);\ninsert into nowhere values (1);\n")
     monkeypatch.setattr(migrations, "SCRIPTS", [*migrations.SCRIPTS, script])
 
@@ -221,7 +249,7 @@ def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.
         put(SQLite(path), "second")
 
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("select max(version) from tenure_schema").fetchone() == (1,)
+        assert db.execute("select max(version) from tenure_schema").fetchone() == (present,)
         assert db.execute("select name from sqlite_master where name = 'tenure_more'").fetchall() == []
 
 

@@ -54,7 +54,9 @@ from tenure.core.operations import (
     Purge,
     Query,
     Reaped,
+    Scheduled,
     Settlement,
+    Slot,
     Stats,
     Worker,
 )
@@ -189,6 +191,20 @@ class Backend(Claiming, Protocol):
 
         An id that is stored, finished or not, is the same job: the first content wins. A key that a live job of the
         queue has is that job, or raises `KeyTaken` if the entry says so. The answer has the id of the stored job.
+        """
+        ...
+
+    def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
+        """Enqueue the jobs of those slots of a schedule that nobody has given out.
+
+        The store remembers the last slot of each schedule that was given out. A schedule that it has never seen begins
+        now: what lies before is not made up for. Then, the earliest first whatever the order given, each slot that is
+        later than the last is enqueued as `enqueue` does, and becomes the last. The others are passed over: somebody
+        gave them out. So any number of workers may offer the same slots, each is enqueued once, and neither a purge nor
+        a clock that is set back brings one again. If a key is taken and its entry says so, `KeyTaken` is raised and
+        nothing is changed, not even begun.
+
+        The answer has the ids of the stored jobs in the order of their slots. Without slots it tells the last one.
         """
         ...
 

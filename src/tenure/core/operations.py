@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from tenure.core import checks
 from tenure.core.checks import Seconds
-from tenure.core.job import FINISHED, Job, Outcome, Progress, State
+from tenure.core.job import FINISHED, Entry, Job, Outcome, Progress, State
 
 SHORTEST_LEASE, LONGEST_LEASE = 1.0, 86_400.0
 MOST_ENQUEUED = 10_000
@@ -29,6 +29,25 @@ class Enqueued:
 
     id: str
     created: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A moment of a schedule, and the job that it asks for."""
+
+    at: datetime
+    entry: Entry
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", checks.moment("at", self.at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """The last slot of a schedule that was given out, and the jobs of those that this request gave out."""
+
+    last_at: datetime
+    ids: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from tenure.backends.memory.index import Index
 from tenure.backends.memory.journal import Journal
 from tenure.backends.memory.record import Record
 from tenure.backends.memory.registry import Registry
+from tenure.backends.memory.schedules import Schedules
 from tenure.backends.memory.search import find_page
 from tenure.backends.memory.tally import Tally
 from tenure.backends.memory.waiters import Waiter, Waiters
@@ -37,10 +38,13 @@ from tenure.core.operations import (
     Query,
     Reaped,
     Refusal,
+    Scheduled,
     Settlement,
+    Slot,
     Stats,
     Worker,
 )
+from tenure.core.slots import checked_name, outstanding
 from tenure.core.transitions import DELETABLE, move_note, refusal, released
 from tenure.errors import KeyTaken, StoreUnavailable, TenureError
 
@@ -65,15 +69,22 @@ class Memory:
         self._tally = Tally()
         self._waiters = Waiters()
         self._registry = Registry()
+        self._schedules = Schedules()
 
     def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
         with self._locked() as now:
-            planned: dict[str, Entry] = {}
-            keys: dict[tuple[str, str], str] = {}
-            answers = [self._plan(entry, planned, keys) for entry in entries]
-            for entry in planned.values():
-                self._store(entry, now)
-            return answers
+            return self._enqueue(entries, now)
+
+    def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
+        name = checked_name(name, slots)
+        with self._locked() as now:
+            before = self._schedules.last_at(name)
+            given_out = outstanding(slots, before or now)
+            enqueued = self._enqueue([slot.entry for slot in given_out], now)
+            last_at = given_out[-1].at if given_out else before or now
+            self._journal.note_schedule(name, before)
+            self._schedules.note(name, last_at)
+            return Scheduled(last_at=last_at, ids=[each.id for each in enqueued])
 
     def claim(self, request: ClaimRequest) -> Claimed:
         with self._locked() as now:
@@ -197,10 +208,19 @@ class Memory:
             catalogue.add(record.sequence, record.entry.id)
         # Only now, and before the journal is closed: this may be broken off as well, and then begins again.
         self._index, self._catalogue = index, catalogue
+        self._schedules.restore(self._journal.schedules)
         self._journal.close()
 
     def _is_here(self) -> bool:
         return os.getpid() == self._process
+
+    def _enqueue(self, entries: Sequence[Entry], now: datetime) -> list[Enqueued]:
+        planned: dict[str, Entry] = {}
+        keys: dict[tuple[str, str], str] = {}
+        answers = [self._plan(entry, planned, keys) for entry in entries]
+        for entry in planned.values():
+            self._store(entry, now)
+        return answers
 
     def _plan(self, entry: Entry, planned: dict[str, Entry], keys: dict[tuple[str, str], str]) -> Enqueued:
         """Decide what becomes of an entry, and change nothing yet: a later one may refuse them all."""

@@ -4,12 +4,16 @@ An exception can come between any two steps of the main thread: Ctrl-C, an alarm
 operation then finds the journal open, and puts everything back as it was before.
 """
 
+from datetime import datetime
+
 from tenure.backends.memory.record import Record
 
 
 class Journal:
     def __init__(self) -> None:
         self.is_open = False
+        self.schedules: dict[str, datetime | None] = {}
+        """The last slots as they were before."""
         self._before: dict[str, tuple[Record, tuple[object, ...] | None]] = {}
 
     def note(self, record: Record) -> None:
@@ -20,6 +24,10 @@ class Journal:
     def note_new(self, record: Record) -> None:
         """Remember that this job was not there."""
         self._before.setdefault(record.entry.id, (record, None))
+
+    def note_schedule(self, name: str, last_at: datetime | None) -> None:
+        """Remember the last slot of a schedule, or that it had not begun."""
+        self.schedules.setdefault(name, last_at)
 
     def undone(self, records: dict[str, Record]) -> dict[str, Record]:
         """Return the records as they were before the operation."""
@@ -34,4 +42,5 @@ class Journal:
 
     def close(self) -> None:
         self._before = {}
+        self.schedules = {}
         self.is_open = False

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from tenure.backends.protocol import SWEEP, Clock
 from tenure.backends.sql import statements
-from tenure.backends.sqlite import claiming, enqueueing, moving, reading, settling
+from tenure.backends.sqlite import claiming, enqueueing, moving, reading, scheduling, settling
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.lock import LONGEST
 from tenure.backends.sqlite.moments import duration
@@ -36,10 +36,13 @@ from tenure.core.operations import (
     Purge,
     Query,
     Reaped,
+    Scheduled,
     Settlement,
+    Slot,
     Stats,
     Worker,
 )
+from tenure.core.slots import checked_name
 from tenure.core.transitions import move_note
 from tenure.errors import ConfigurationError
 
@@ -71,6 +74,11 @@ class SQLite:
     def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
         with self._database.writing() as write:
             return enqueueing.enqueue(write, entries)
+
+    def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
+        name = checked_name(name, slots)
+        with self._database.writing() as write:
+            return scheduling.schedule(write, name, slots)
 
     def claim(self, request: ClaimRequest) -> Claimed:
         with self._database.writing() as write:

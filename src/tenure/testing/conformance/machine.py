@@ -6,6 +6,7 @@ Both have the same clock, which the machine moves. One store is the reference; t
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
 from hypothesis import HealthCheck, Phase, settings
@@ -29,6 +30,7 @@ from tenure.core.operations import (
     Move,
     Purge,
     Query,
+    Slot,
 )
 from tenure.errors import KeyTaken
 from tenure.testing.clock import Clock
@@ -126,6 +128,17 @@ class Comparison(RuleBasedStateMachine):
     @rule(entries=st.lists(jobs(st.sampled_from(["keep", "raise"])), min_size=1, max_size=4))
     def enqueue(self, entries: list[Entry]) -> None:
         self.same(lambda store: store.enqueue(entries))
+
+    @rule(
+        name=st.sampled_from(["s1", "s2"]),
+        slots=st.lists(
+            st.tuples(st.sampled_from([-60.0, -1.0, 0.0, 1.0, 60.0]), jobs(st.sampled_from(["keep", "raise"]))),
+            max_size=3,
+        ),
+    )
+    def schedule(self, name: str, slots: list[tuple[float, Entry]]) -> None:
+        given = [Slot(at=self.clock.now + timedelta(seconds=ahead), entry=entry) for ahead, entry in slots]
+        self.same(lambda store: store.schedule(name, given))
 
     @rule(target=taken, queues=some_queues, types=some_types, limit=limits, lease=leases, worker=workers)
     def claim(self, **options: Any) -> Any:
