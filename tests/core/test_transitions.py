@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from tenure.core import transitions
 from tenure.core.answers import Answer, Cancel, Fail, Retry, Snooze
 from tenure.core.job import FINISHED, LIVE, Job, Outcome, State
-from tenure.core.operations import Event, Hold, Move, Refusal, Settlement
+from tenure.core.operations import Event, Hold, Move, Refusal, Settlement, Worker
 from tenure.core.retry import Backoff
 from tenure.errors import ConfigurationError, InvalidPayload
 
@@ -240,6 +240,45 @@ def test_cancel_is_asked_for_once() -> None:
 def test_what_the_history_says_of_a_move() -> None:
     assert transitions.move_note(Move.RETRY, None) == "retry"
     assert transitions.move_note(Move.CANCEL, "late\0") == "cancel: late\ufffd"
+
+
+def expiry_note(known: Worker | None = None, *, is_said_dead: bool = False) -> str:
+    return transitions.expiry_note(
+        "host:41", claimed_at=NOW, leased_until=NOW + timedelta(seconds=91), known=known, is_said_dead=is_said_dead
+    )
+
+
+def known_worker(host: str = "b") -> Worker:
+    beat_at = (NOW + timedelta(seconds=58)).astimezone(timezone(timedelta(hours=5)))
+    return Worker(name="host:41", host=host, pid=41, version="1", started_at=NOW, beat_at=beat_at)
+
+
+def test_what_the_history_says_of_a_lease_that_ran_out() -> None:
+    ran_out = (
+        "the lease ran out at 2026-01-01T00:01:31+00:00; "
+        "worker 'host:41' had claimed the job at 2026-01-01T00:00:00+00:00"
+    )
+
+    assert expiry_note() == ran_out
+    assert expiry_note(known_worker()) == (
+        f"{ran_out} and last gave a sign of life at 2026-01-01T00:00:58+00:00 (host 'b', pid 41)"
+    )
+
+
+def test_what_the_history_says_of_a_worker_that_was_said_to_be_dead() -> None:
+    said_dead = "worker 'host:41' was said to be dead; it had claimed the job at 2026-01-01T00:00:00+00:00"
+
+    assert expiry_note(is_said_dead=True) == said_dead
+    assert expiry_note(known_worker(), is_said_dead=True) == (
+        f"{said_dead} and last gave a sign of life at 2026-01-01T00:00:58+00:00 (host 'b', pid 41)"
+    )
+
+
+def test_what_the_history_says_of_a_holder_is_kept_at_its_allowed_length() -> None:
+    note = expiry_note(known_worker(host="\0\ud800" * 9_999))
+
+    assert len(note.encode()) <= 16_384
+    assert note.endswith("\\x00\\ud800', pid 41)")
 
 
 def test_live_and_finished_are_all_states() -> None:

@@ -17,7 +17,7 @@ from tenure.backends.memory import Memory, open_memory
 from tenure.backends.memory.waiters import Waiter
 from tenure.backends.urls import masked, open_backend
 from tenure.core.job import Progress
-from tenure.core.operations import Extension, Move, Purge, Query, Slot
+from tenure.core.operations import EVIDENCE_KEPT, Beat, Extension, Move, Purge, Query, Slot
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, entry, failed, request, settle, take
@@ -254,3 +254,14 @@ def test_nothing_is_left_in_memory_of_jobs_that_were_forgotten() -> None:
 
     assert {name: place for name, place in vars(store._index).items() if len(place)} == {}
     assert len(store._catalogue._order) < 200
+
+
+def test_nothing_is_left_in_memory_of_workers_that_were_silent_for_long() -> None:
+    clock = Clock()
+    store = Memory(clock=clock)
+    store.beat(Beat(name="long gone", host="h", pid=1, version="1"), ttl=30)
+    clock.advance(EVIDENCE_KEPT + 30)
+
+    store.beat(Beat(name="alive", host="h", pid=2, version="1"), ttl=30)
+
+    assert list(store._registry._workers) == ["alive"]

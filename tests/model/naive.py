@@ -203,9 +203,19 @@ class Naive:
             row.crashes += 1
             is_spent = row.attempts == row.entry.max_attempts or row.crashes >= row.entry.max_crashes
             state = "cancelled" if row.cancel_requested else "failed" if is_spent else "queued"
-            self._end(row, state, "expired", None)
+            self._end(row, state, "expired", self._evidence(row, is_said_dead=worker is not None))
             answers.append(Reaped(id=row.entry.id, state=State(state), worker=held_by, fence=row.fence))
         return answers
+
+    def _evidence(self, row: Row, *, is_said_dead: bool) -> str:
+        claimed = f"had claimed the job at {str(row.started_at).replace(' ', 'T')}"
+        ran_out = f"the lease ran out at {str(row.leased_until).replace(' ', 'T')}; worker '{row.worker}' {claimed}"
+        text = f"worker '{row.worker}' was said to be dead; it {claimed}" if is_said_dead else ran_out
+        if row.worker in self.beats and self.beats[row.worker][3] + timedelta(days=1) > self.clock():
+            beat, _, beat_at, _ = self.beats[row.worker]
+            text += f" and last gave a sign of life at {str(beat_at).replace(' ', 'T')}"
+            text += f" (host '{beat.host}', pid {beat.pid})"
+        return text
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         return [self._move(id, move, reason) for id in ids]
@@ -330,6 +340,8 @@ class Naive:
         now = self.clock()
         started_at = next((each.started_at for each in self.workers() if each.name == beat.name), now)
         self.beats[beat.name] = beat, started_at, now, now + timedelta(seconds=ttl)
+        if ttl == 0:
+            del self.beats[beat.name]
 
     def workers(self) -> list[Worker]:
         return [

@@ -9,7 +9,8 @@ import pytest
 
 from tenure.backends.sqlite import SQLite
 from tenure.core.job import NewJob
-from tenure.core.operations import Move, Purge
+from tenure.core.operations import EVIDENCE_KEPT, Beat, Move, Purge
+from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, failed, settle, take, take_one
 
 
@@ -95,3 +96,14 @@ def test_asking_for_the_last_slot_of_a_schedule_writes_nothing(store: SQLite, pa
     assert store.schedule("hourly", []).last_at == begun_at
 
     assert Path(f"{path}-wal").stat().st_size == before
+
+
+def test_nothing_is_left_of_workers_that_were_silent_for_long(path: Path) -> None:
+    clock = Clock()
+    store = SQLite(path, clock=clock, synchronous="normal")
+    store.beat(Beat(name="long gone", host="h", pid=1, version="1"), ttl=30)
+    clock.advance(EVIDENCE_KEPT + 30)
+
+    store.beat(Beat(name="alive", host="h", pid=2, version="1"), ttl=30)
+
+    assert rows(path, "select name from tenure_workers") == [("alive",)]

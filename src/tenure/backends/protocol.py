@@ -132,11 +132,14 @@ class Claiming(Protocol):
         """Take back at most `limit` claims whose lease ran out, the longest expired first.
 
         Their attempts stay, their crashes grow by one, and they are queued again with their `run_at` kept; or failed,
-        if attempts or crashes are spent; or cancelled, if that was asked for. The history calls them expired. A live
-        lease is never touched, unless its `worker` is named: then the claims of that worker and no others are taken
-        back, run out or not, on the word of whoever knows that it is dead. If that one also knows which jobs the worker
-        had `started`, only these have crashed; the others had only waited in its buffer, and are released. Without a
-        worker, `started` means nothing.
+        if attempts or crashes are spent; or cancelled, if that was asked for. The history calls them expired, with the
+        evidence as the error (`transitions.expiry_note`): who held the job since when and, if the store has a registry
+        that remembers this worker, its last sign of life.
+
+        A live lease is never touched, unless its `worker` is named: then the claims of that worker and no others are
+        taken back, run out or not, on the word of whoever knows that it is dead. If that one also knows which jobs the
+        worker had `started`, only these have crashed; the others had only waited in its buffer, and are released.
+        Without a worker, `started` means nothing.
 
         A table that can tell from the output that the work is done makes it completed instead.
         """
@@ -233,7 +236,11 @@ class Backend(Claiming, Protocol):
         ...
 
     def beat(self, beat: Beat, ttl: float) -> None:
-        """Note a worker's sign of life, to be shown until `ttl` seconds from now; a `ttl` of 0 signs it off."""
+        """Note a worker's sign of life, to be shown until `ttl` seconds from now; a `ttl` of 0 signs it off.
+
+        A worker that fell silent is remembered for `EVIDENCE_KEPT` seconds after it was last shown, for the history of
+        the claims that it left; if it comes back it starts anew. One that signed off is forgotten at once.
+        """
         ...
 
     def workers(self) -> list[Worker]:

@@ -302,6 +302,10 @@ class Beat:
         checks.count("concurrency", self.concurrency)
 
 
+EVIDENCE_KEPT = 86_400.0
+"""How long a worker that is not shown any more is remembered, to tell what is known of the holder of a lost claim."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker(Beat):
     """A worker as the store knows it, by its last sign of life. That proves nothing about a claim."""

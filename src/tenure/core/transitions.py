@@ -12,12 +12,13 @@ A claim counts the attempt (+1). A job that was asked to cancel becomes cancelle
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from tenure.core import checks
 from tenure.core.answers import Answer, Cancel, Fail, Retry, Snooze
 from tenure.core.constructor import quick_constructor
 from tenure.core.job import FINISHED, LIVE, Job, Outcome, State
-from tenure.core.operations import Hold, Move, Refusal, Settlement
+from tenure.core.operations import Hold, Move, Refusal, Settlement, Worker
 from tenure.core.payload import encode_result
 from tenure.core.retry import Backoff, Random
 
@@ -82,6 +83,24 @@ def move_note(move: Move, reason: str | None) -> str:
     return move.value if reason is None else checks.error_text("reason", f"{move}: {reason}")
 
 
+def expiry_note(
+    worker: str, *, claimed_at: datetime, leased_until: datetime, known: Worker | None, is_said_dead: bool = False
+) -> str:
+    """Return what the history says of a claim that was taken back: who held it, and when it was last heard of.
+
+    `known` is the worker as the registry has it, shown or silent. It is said to be dead if somebody named it.
+    """
+    end = (
+        f"worker {worker!r} was said to be dead; it"
+        if is_said_dead
+        else f"the lease ran out at {_shown(leased_until)}; worker {worker!r}"
+    )
+    note = f"{end} had claimed the job at {_shown(claimed_at)}"
+    if known is not None:
+        note += f" and last gave a sign of life at {_shown(known.beat_at)} (host {known.host!r}, pid {known.pid})"
+    return checks.error_text("the note", note)
+
+
 def completed(hold: Hold, result: object = None) -> Settlement:
     """A result too long to be kept is dropped and marked: the work is done and must not be done again for it."""
     text = encode_result(result)
@@ -136,6 +155,10 @@ def answered(hold: Hold, job: Job, answer: Answer, *, backoff: Backoff, random: 
             return cancelled(hold, why)
         case _:
             raise TypeError(f"{answer!r} is not one of Retry, Snooze, Fail and Cancel")
+
+
+def _shown(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
 
 
 def _settlement(

@@ -109,7 +109,7 @@ class Memory:
             if worker is None:
                 return self._reap_expired(now, limit)
             held = sorted(self._index.held_by_worker(worker), key=lambda record: (record.leased_until, record.sequence))
-            return [self._reap(record, now, started) for record in held[:limit]]
+            return [self._reap(record, now, started, is_said_dead=True) for record in held[:limit]]
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         note = move_note(move, reason)
@@ -298,11 +298,13 @@ class Memory:
             reaped.append(self._reap(record, now))
         return reaped
 
-    def _reap(self, record: Record, now: datetime, started: Collection[str] | None = None) -> Reaped:
+    def _reap(
+        self, record: Record, now: datetime, started: Collection[str] | None = None, *, is_said_dead: bool = False
+    ) -> Reaped:
         worker, fence = str(record.worker), record.fence
         self._take_out(record)
         if started is None or record.entry.id in started:
-            record.expire(now)
+            record.expire(self._registry.known(worker, now), now, is_said_dead=is_said_dead)
             event = Event.EXPIRED
         else:
             record.settle(released(Hold(id=record.entry.id, fence=fence, token=str(record.token))), now)

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 
 from tenure.core.job import FINISHED, HISTORY_KEPT, Ending, Entry, Job, Outcome, Progress, State, build_job
-from tenure.core.operations import ClaimRequest, Extension, Hold, Settlement
+from tenure.core.operations import ClaimRequest, Extension, Hold, Settlement, Worker
 from tenure.core.payload import decode
-from tenure.core.transitions import RULES, is_spent, next_state, overridden
+from tenure.core.transitions import RULES, expiry_note, is_spent, next_state, overridden
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -89,11 +89,19 @@ class Record:
             self.run_at = now + timedelta(seconds=settlement.delay)
         self._end(settlement.outcome, state, settlement.error, now)
 
-    def expire(self, now: datetime) -> None:
+    def expire(self, known: Worker | None, now: datetime, *, is_said_dead: bool) -> None:
+        """End the claim of a holder that is taken to be dead; `known` is what the registry has of it."""
         self.crashes += RULES[Outcome.EXPIRED].crashes
         spent = is_spent(self.attempts, self.entry.max_attempts) or is_spent(self.crashes, self.entry.max_crashes)
         state = next_state(Outcome.EXPIRED, spent=spent, cancel_requested=self.cancel_requested)
-        self._end(Outcome.EXPIRED, state, None, now)
+        note = expiry_note(
+            str(self.worker),
+            claimed_at=self.started_at or now,
+            leased_until=self.leased_until or now,
+            known=known,
+            is_said_dead=is_said_dead,
+        )
+        self._end(Outcome.EXPIRED, state, note, now)
 
     def retry(self, note: str, now: datetime) -> None:
         self._note_operator(note, now)

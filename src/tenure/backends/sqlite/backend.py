@@ -23,6 +23,7 @@ from tenure.backends.sqlite.write import Write
 from tenure.core import checks
 from tenure.core.job import Entry
 from tenure.core.operations import (
+    EVIDENCE_KEPT,
     Beat,
     Claimed,
     ClaimRequest,
@@ -143,7 +144,7 @@ class SQLite:
 
     def beat(self, beat: Beat, ttl: float) -> None:
         with self._database.writing() as write:
-            write.execute(WORKERS["drop silent"], {"now": write.now})
+            write.execute(WORKERS["drop long silent"], {"silent_since": write.now - duration(EVIDENCE_KEPT)})
             if ttl <= 0:
                 write.execute(WORKERS["sign off"], {"name": beat.name})
                 return

@@ -1,6 +1,5 @@
 """What is only read: find, stats, counts, workers, and what a waiting claim looks at."""
 
-import json
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from tenure.backends.protocol import SCAN
 from tenure.backends.sql import statements
 from tenure.backends.sqlite.lanes import by_asking, way_of
 from tenure.backends.sqlite.moments import duration, moment, optional_moment
-from tenure.backends.sqlite.rows import JOB, Row, job_of, names_text
+from tenure.backends.sqlite.rows import JOB, Row, job_of, names_text, worker_of
 from tenure.core.job import State
 from tenure.core.operations import COUNTS_KEPT, Count, Event, Page, Query, Stats, StatsRow, Worker
 from tenure.errors import ConfigurationError
@@ -81,22 +80,7 @@ def counts(db: sqlite3.Connection, since: float, now: int) -> list[Count]:
 
 def workers(db: sqlite3.Connection, now: int) -> list[Worker]:
     rows = db.execute(WORKERS["workers"], {"now": now}).fetchall()
-    return [
-        Worker(
-            name=name,
-            host=host,
-            pid=pid,
-            version=version,
-            concurrency=concurrency,
-            queues=None if queues is None else tuple(json.loads(queues)),
-            types=None if types is None else tuple(json.loads(types)),
-            quiet_for=quiet_for,
-            started_at=moment(started_at),
-            beat_at=moment(beat_at),
-            holding=holding,
-        )
-        for name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, holding in rows
-    ]
+    return [worker_of(row) for row in rows]
 
 
 def claimable_in(

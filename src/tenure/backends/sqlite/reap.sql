@@ -4,7 +4,7 @@
 -- Those whose lease ran out, the longest expired first.
 select
   id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
-  cancel_requested, started_at, endings
+  cancel_requested, started_at, leased_until, endings
 from tenure_jobs
 where state = 'running' and leased_until <= :now
 order by leased_until, sequence
@@ -14,7 +14,7 @@ limit :limit;
 -- Those of one worker, run out or not.
 select
   id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
-  cancel_requested, started_at, endings
+  cancel_requested, started_at, leased_until, endings
 from tenure_jobs
 where state = 'running' and worker = :worker
 order by leased_until, sequence

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tenure.backends.sql import statements
 from tenure.backends.sqlite.moments import moment, optional_moment
 from tenure.core.job import Ending, Job, Outcome, Progress, State, build_job
+from tenure.core.operations import Worker
 from tenure.core.payload import decode
 
 COLUMNS = statements(__package__, "columns")
@@ -46,6 +47,7 @@ class Held(NamedTuple):
     max_crashes: int
     cancel_requested: int
     started_at: int
+    leased_until: int
     endings: int
 
 
@@ -108,6 +110,24 @@ def job_of(row: Row) -> Job:
         meta={} if meta is None else decode(meta),
         history=history,
         history_dropped=endings - len(history),
+    )
+
+
+def worker_of(row: Row) -> Worker:
+    """Return the worker of a row that `workers.sql` selected."""
+    name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, holding = row
+    return Worker(
+        name=name,
+        host=host,
+        pid=pid,
+        version=version,
+        concurrency=concurrency,
+        queues=None if queues is None else tuple(json.loads(queues)),
+        types=None if types is None else tuple(json.loads(types)),
+        quiet_for=quiet_for,
+        started_at=moment(started_at),
+        beat_at=moment(beat_at),
+        holding=holding,
     )
 
 

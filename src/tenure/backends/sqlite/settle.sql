@@ -11,7 +11,7 @@ where id in (select value from json_each(:ids));
 -- What the end of a claim depends on.
 select
   id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
-  cancel_requested, started_at, endings
+  cancel_requested, started_at, leased_until, endings
 from tenure_jobs
 where sequence = :sequence;
 

@@ -5,16 +5,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from tenure.backends.sql import statements
-from tenure.backends.sqlite.moments import duration
-from tenure.backends.sqlite.rows import Held, Stored
+from tenure.backends.sqlite.moments import duration, moment
+from tenure.backends.sqlite.rows import Held, Stored, names_text, worker_of
 from tenure.backends.sqlite.write import Write
 from tenure.core.job import FINISHED, HISTORY_KEPT, Outcome, State
-from tenure.core.operations import Event, Reaped, Settlement
-from tenure.core.transitions import RULES, is_spent, next_state, overridden
+from tenure.core.operations import EVIDENCE_KEPT, Event, Reaped, Settlement, Worker
+from tenure.core.transitions import RULES, expiry_note, is_spent, next_state, overridden
 
 SETTLE = statements(__package__, "settle")
 REAP = statements(__package__, "reap")
 HISTORY = statements(__package__, "history")
+WORKERS = statements(__package__, "workers")
 
 RUNNING = State.RUNNING.value
 
@@ -24,13 +25,20 @@ def settle(write: Write, settlements: Sequence[Settlement]) -> list[bool]:
 
 
 def reap_expired(write: Write, limit: int) -> list[Reaped]:
-    rows = write.all(REAP["expired"], {"now": write.now, "limit": limit})
-    return [_expire(write, Held._make(row)) for row in rows]
+    rows = [Held._make(row) for row in write.all(REAP["expired"], {"now": write.now, "limit": limit})]
+    known = _known_workers(write, {held.worker for held in rows})
+    return [_expire(write, held, known.get(held.worker)) for held in rows]
 
 
 def reap_worker(write: Write, worker: str, started: Collection[str] | None, limit: int) -> list[Reaped]:
     rows = [Held._make(row) for row in write.all(REAP["of the worker"], {"worker": worker, "limit": limit})]
-    return [_expire(write, held) if started is None or held.id in started else _give_back(write, held) for held in rows]
+    known = _known_workers(write, {worker}).get(worker)
+    return [
+        _expire(write, held, known, is_said_dead=True)
+        if started is None or held.id in started
+        else _give_back(write, held)
+        for held in rows
+    ]
 
 
 def remember(
@@ -138,11 +146,25 @@ def _end_by(write: Write, job: Stored, settlement: Settlement) -> None:
     )
 
 
-def _expire(write: Write, held: Held) -> Reaped:
+def _known_workers(write: Write, names: Collection[str]) -> dict[str, Worker]:
+    """Return what the registry has of these workers, shown or silent."""
+    values = {"names": names_text(sorted(names)), "silent_since": write.now - duration(EVIDENCE_KEPT)}
+    found = [worker_of(row) for row in write.all(WORKERS["known"], values)]
+    return {worker.name: worker for worker in found}
+
+
+def _expire(write: Write, held: Held, known: Worker | None, *, is_said_dead: bool = False) -> Reaped:
     held = held._replace(crashes=held.crashes + RULES[Outcome.EXPIRED].crashes)
     spent = is_spent(held.attempts, held.max_attempts) or is_spent(held.crashes, held.max_crashes)
     state = next_state(Outcome.EXPIRED, spent=spent, cancel_requested=bool(held.cancel_requested))
-    _end(write, held, Outcome.EXPIRED, state)
+    note = expiry_note(
+        held.worker,
+        claimed_at=moment(held.started_at),
+        leased_until=moment(held.leased_until),
+        known=known,
+        is_said_dead=is_said_dead,
+    )
+    _end(write, held, Outcome.EXPIRED, state, note)
     return Reaped(id=held.id, state=state, worker=held.worker, fence=held.fence)
 
 

@@ -1,4 +1,4 @@
--- The workers that gave a sign of life.
+-- The workers that gave a sign of life. One that fell silent is not shown any more, but stays for a while as evidence.
 
 -- name: beat
 insert into tenure_workers (
@@ -13,6 +13,7 @@ on conflict (name) do update set
   queues = excluded.queues,
   types = excluded.types,
   quiet_for = excluded.quiet_for,
+  started_at = case when shown_until > excluded.beat_at then started_at else excluded.started_at end,
   beat_at = excluded.beat_at,
   shown_until = excluded.shown_until;
 
@@ -20,9 +21,9 @@ on conflict (name) do update set
 delete from tenure_workers
 where name = :name;
 
--- name: drop silent
+-- name: drop long silent
 delete from tenure_workers
-where shown_until <= :now;
+where shown_until <= :silent_since;
 
 -- name: workers
 select
@@ -31,3 +32,9 @@ select
 from tenure_workers
 where shown_until > :now
 order by name;
+
+-- name: known
+-- names: a JSON list. These workers, shown or silent; what they hold is not counted.
+select name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, 0
+from tenure_workers
+where name in (select value from json_each(:names)) and shown_until > :silent_since;

@@ -32,7 +32,9 @@ def test_a_lease_that_ran_out_is_reaped_and_the_crash_counted(
     assert job.run_at == taken.job.run_at
 
 
-def test_a_reaped_claim_stands_in_the_history_as_expired(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
+def test_a_reaped_claim_stands_in_the_history_as_expired_with_who_held_it(
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
+) -> None:
     given_jobs(1)
     taken = take_one(store, worker="w1", lease=60)
     clock.advance(75)
@@ -46,8 +48,37 @@ def test_a_reaped_claim_stands_in_the_history_as_expired(store: Claiming, given_
             worker="w1",
             claimed_at=taken.job.started_at,
             ended_at=clock.now,
+            error="the lease ran out at 2026-01-01T12:01:00+00:00; "
+            "worker 'w1' had claimed the job at 2026-01-01T12:00:00+00:00",
         ),
     )
+
+
+def test_a_reaped_claim_is_told_with_the_lease_as_it_was_last_extended(
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
+) -> None:
+    given_jobs(1)
+    taken = take_one(store, worker="w1", lease=10)
+    clock.advance(5)
+    extend(store, taken.hold, 10)
+    clock.advance(60)
+    store.reap()
+
+    (error,) = job_of(store, taken.id).errors
+    assert error.startswith("the lease ran out at 2026-01-01T12:00:15+00:00; ")
+
+
+def test_a_claim_taken_back_from_a_named_worker_says_that_it_was_said_to_be_dead(
+    store: Claiming, given_jobs: GivenJobs
+) -> None:
+    given_jobs(1)
+    taken = take_one(store, worker="dead")
+
+    store.reap(worker="dead")
+
+    assert job_of(store, taken.id).errors == [
+        "worker 'dead' was said to be dead; it had claimed the job at 2026-01-01T12:00:00+00:00"
+    ]
 
 
 def test_an_extended_lease_is_not_reaped_when_the_first_would_have_run_out(
