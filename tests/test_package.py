@@ -6,6 +6,7 @@ import sys
 import tenure
 
 HEAVY = {"asyncio", "click", "rich", "sqlite3", "psycopg", "redis", "pytest", "hypothesis", "socket", "ssl"}
+HEAVY |= {"cronsim", "zoneinfo"}
 
 
 def test_importing_tenure_imports_no_driver_and_no_command_line() -> None:

@@ -1,14 +1,24 @@
 """The public surface has the types that it says it has."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from mypy import api
 
 ROOT = Path(__file__).parents[1]
+TYPED = ROOT / "tests" / "typed"
 
 
-def test_every_awaited_verb_has_the_types_of_its_twin() -> None:
+def test_mypy_sees_the_types_and_the_mistakes() -> None:
     settings = ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
-    report, errors, _ = api.run([*settings, str(ROOT / "tests/typed/aio.py")])
+    report, errors, _ = api.run([*settings, str(TYPED)])
 
     assert (report, errors) == ("", "")
+
+
+def test_pyright_sees_the_types_and_the_mistakes() -> None:
+    command = [sys.executable, "-m", "basedpyright", "-p", str(TYPED), "--pythonpath", sys.executable]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert checked.stdout.strip().splitlines()[-1] == "0 errors, 0 warnings, 0 notes", checked.stdout + checked.stderr

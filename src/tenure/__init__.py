@@ -11,16 +11,25 @@ from tenure.core.retry import Backoff
 from tenure.errors import (
     ClaimLost,
     ConfigurationError,
+    DuplicateTask,
     InvalidPayload,
+    JobCancelled,
+    JobEnded,
+    JobFailed,
     KeyTaken,
+    NoClaim,
     SchemaOutdated,
     StoreUnavailable,
     TenureError,
+    UnknownTask,
 )
 from tenure.jobs import Jobs
+from tenure.keep import Keep
+from tenure.run import Interrupted, Run, current
+from tenure.tasks.task import Task
 
 if TYPE_CHECKING:
-    from tenure.aio import AsyncClaim, AsyncClaims, AsyncJobs
+    from tenure.aio import AsyncClaim, AsyncClaims, AsyncJobs, AsyncTask
 
     __version__: str
 else:
@@ -31,7 +40,7 @@ else:
 
             return version("tenure")
         # Only who asks for a twin imports asyncio.
-        if name not in {"AsyncClaim", "AsyncClaims", "AsyncJobs"}:
+        if name not in {"AsyncClaim", "AsyncClaims", "AsyncJobs", "AsyncTask"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from tenure import aio
 
@@ -42,6 +51,7 @@ __all__ = [
     "AsyncClaim",
     "AsyncClaims",
     "AsyncJobs",
+    "AsyncTask",
     "Backoff",
     "Cancel",
     "Claim",
@@ -49,26 +59,37 @@ __all__ = [
     "Claims",
     "ConfigurationError",
     "Count",
+    "DuplicateTask",
     "Ending",
     "Event",
     "Fail",
+    "Interrupted",
     "InvalidPayload",
     "Job",
+    "JobCancelled",
+    "JobEnded",
+    "JobFailed",
     "Jobs",
+    "Keep",
     "KeyTaken",
     "Moved",
     "NewJob",
+    "NoClaim",
     "Outcome",
     "Progress",
     "Reaped",
     "Refusal",
     "Retry",
+    "Run",
     "SchemaOutdated",
     "Snooze",
     "State",
     "Stats",
     "StatsRow",
     "StoreUnavailable",
+    "Task",
     "TenureError",
+    "UnknownTask",
     "Worker",
+    "current",
 ]

@@ -17,6 +17,7 @@ from tenure.core.operations import Extension, Holding, Query, Settlement, lease_
 from tenure.core.payload import LONGEST
 from tenure.core.retry import Backoff, Random
 from tenure.errors import ClaimLost, ConfigurationError, InvalidPayload, StoreUnavailable, TenureError
+from tenure.headline import headline_of
 from tenure.keeper import Keeper, Lease, ticks
 from tenure.transaction import Transaction, transactional
 
@@ -88,6 +89,10 @@ class Claim:
         """Whether an operator asked for the job to be cancelled, as far as the last extension told."""
         return self.lease.cancel_requested
 
+    def is_unclear(self) -> bool:
+        """Whether an ending was sent, or joined to a transaction, of which it is not known what became."""
+        return self._joined is not None or self.unanswered is not None
+
     def is_here(self) -> bool:
         """Whether this is the process that claimed. A forked child holds nothing of its parent's."""
         return os.getpid() == self._process
@@ -104,7 +109,31 @@ class Claim:
         if isinstance(error, Answer):
             return self._answer(error)
         # What is no Exception, such as KeyboardInterrupt or CancelledError, says nothing about the job.
-        return self._failure(error) if isinstance(error, Exception) else transitions.released(self.lease.hold)
+        return self.failure(error) if isinstance(error, Exception) else transitions.released(self.lease.hold)
+
+    def ending_with(self, result: Any) -> tuple[Settlement, TenureError | None]:
+        """Return the settlement that a result or an answer asks for, and what is to be said about it."""
+        if isinstance(result, Answer):
+            return self._answer(result), None
+        if isinstance(result, type) and issubclass(result, Answer):
+            mistake = ConfigurationError(f"give an answer such as tenure.Retry(), not the class {result.__name__}")
+            return self.failure(mistake), mistake
+        try:
+            return self._completion(result), None
+        except InvalidPayload as exc:
+            # The work is done and must not be repeated for the sake of a result that cannot be kept.
+            return (
+                transitions.completed_without_result(self.lease.hold),
+                InvalidPayload(f"job {self.id!r} is completed, but {exc}"),
+            )
+
+    def failure(self, why: str | BaseException, *, final: bool = False) -> Settlement:
+        """Return the settlement that a failure asks for."""
+        error = _text_of(why) if isinstance(why, BaseException) else why
+        holder = self._holder
+        return transitions.failed(
+            self.lease.hold, self.job, error, final=final, backoff=holder.backoff, random=holder.random
+        )
 
     @known_options
     def complete(self, result: Any = None, *, connection: "sqlite3.Connection | None" = None) -> None:
@@ -131,7 +160,7 @@ class Claim:
     @known_options
     def fail(self, why: str | BaseException, *, final: bool = False) -> None:
         """End the claim: the job is queued again after the back-off, or failed if no attempt is left or it is final."""
-        self._settle(self._failure(why, final=final))
+        self._settle(self.failure(why, final=final))
 
     @known_options
     def retry(self, delay: Seconds | None = None, *, why: str | None = None) -> None:
@@ -193,7 +222,7 @@ class Claim:
     def leave(self, error: BaseException | None) -> bool:
         """Settle by how the block ended; return whether the exception was an answer, and ends here."""
         was_joined = self._joined is not None
-        if self._has_completed_elsewhere(error) or self.is_settled or self._is_my_loss(error):
+        if self._has_completed_elsewhere(error) or self.is_settled or self.is_loss(error):
             return False
         if was_joined and error is None:
             # Its effect was rolled back with the completion, so it must not be completed without.
@@ -201,7 +230,10 @@ class Claim:
             self._settle(transitions.released(self.lease.hold))
             return False
         if error is None and self.unanswered is None:
-            self._settle_result()
+            ending, mistake = self.ending_with(self.result)
+            self._settle(ending)
+            if mistake is not None:
+                raise mistake
             return False
         try:
             # An ending that was sent may have landed: it is sent again, never another in its place.
@@ -214,7 +246,8 @@ class Claim:
             return False
         return isinstance(error, Answer)
 
-    def _is_my_loss(self, error: BaseException | None) -> bool:
+    def is_loss(self, error: BaseException | None) -> bool:
+        """Whether the exception says that this claim is lost."""
         return isinstance(error, ClaimLost) and (error.id, error.fence) == (self.id, self.fence)
 
     def _has_completed_elsewhere(self, error: BaseException | None) -> bool:
@@ -262,22 +295,6 @@ class Claim:
         (holding,) = joined.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])
         return holding is not Holding.LOST
 
-    def _settle_result(self) -> None:
-        if isinstance(self.result, Answer):
-            self._settle(self._answer(self.result))
-            return
-        if isinstance(self.result, type) and issubclass(self.result, Answer):
-            mistake = ConfigurationError(f"give an answer such as tenure.Retry(), not the class {self.result.__name__}")
-            self._settle(self._failure(mistake))
-            raise mistake
-        try:
-            ending = self._completion(self.result)
-        except InvalidPayload as exc:
-            # The work is done and must not be repeated for the sake of a result that cannot be kept.
-            self._settle(transitions.completed_without_result(self.lease.hold))
-            raise InvalidPayload(f"job {self.id!r} is completed, but {exc}") from None
-        self._settle(ending)
-
     def _completion(self, result: Any) -> Settlement:
         completion = transitions.completed(self.lease.hold, result)
         if completion.result_dropped:
@@ -287,13 +304,6 @@ class Claim:
     def _answer(self, answer: Answer) -> Settlement:
         holder = self._holder
         return transitions.answered(self.lease.hold, self.job, answer, backoff=holder.backoff, random=holder.random)
-
-    def _failure(self, why: str | BaseException, *, final: bool = False) -> Settlement:
-        error = "".join(traceback.format_exception(why)) if isinstance(why, BaseException) else why
-        holder = self._holder
-        return transitions.failed(
-            self.lease.hold, self.job, error, final=final, backoff=holder.backoff, random=holder.random
-        )
 
     def _settle(self, settlement: Settlement) -> None:
         with self._lock:
@@ -330,3 +340,10 @@ class Claim:
             id=self.id,
             fence=self.fence,
         )
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - it may have odd notes; and 3.11 fails now and then when several threads do this
+        return headline_of(error)

@@ -1,19 +1,17 @@
 """The client: everything that can be done with jobs, over any store."""
 
-import os
-import platform
 import random
-import secrets
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from tenure import results
 from tenure.backends.protocol import Backend
 from tenure.backends.urls import Store, name_of, open_store
 from tenure.claim import Claim, Holder
@@ -21,7 +19,6 @@ from tenure.claims import Claims
 from tenure.core import checks
 from tenure.core.checks import Seconds, known_options
 from tenure.core.filters import Filters, Names, States, has_condition, query_of, states_of
-from tenure.core.ids import RANDOM_BYTES, uuid7
 from tenure.core.job import FINISHED, LIVE, Job, NewJob, OnConflict, State
 from tenure.core.operations import (
     COUNTS_KEPT,
@@ -36,19 +33,26 @@ from tenure.core.operations import (
     Query,
     Reaped,
     Stats,
-    Worker,
     lease_of,
 )
+from tenure.core.operations import Worker as KnownWorker
 from tenure.core.retry import Backoff
 from tenure.core.transitions import released
 from tenure.errors import ConfigurationError, StoreUnavailable
+from tenure.identity import new_id, new_token, this_process
+from tenure.keep import Keep
 from tenure.keeper import Keeper, Lease, ticks
+from tenure.tasks.registry import Registry
 from tenure.transaction import transactional
+from tenure.worker_options import WorkerOptions
 
 if TYPE_CHECKING:
     import sqlite3
+    from contextlib import AbstractContextManager
 
     from tenure.aio import AsyncJobs
+    from tenure.testing import Rehearsal
+    from tenure.worker import Summary, Worker
 
 T = TypeVar("T")
 
@@ -58,14 +62,16 @@ LONGEST_POLL = 1.0
 CLOSED = "this Jobs is closed; make a new one to go on"
 
 
-class Jobs:
-    """A store of jobs, opened at first use. Safe to share between threads.
+class Jobs(Registry):
+    """A store of jobs, opened at first use, and the tasks that workers run. Safe to share between threads.
 
     `store` is a URL, a function that returns one, or a `Backend`; without it the URL is `$TENURE_URL`.
     """
 
     @known_options
-    def __init__(self, store: Store | None = None, *, backoff: Backoff | None = None) -> None:
+    def __init__(self, store: Store | None = None, *, backoff: Backoff | None = None, keep: Keep | None = None) -> None:
+        super().__init__()
+        self.keep = _checked("keep", keep or Keep(), Keep)
         self._store = store
         self._backoff = _checked("backoff", backoff or Backoff(), Backoff)
         self._lock = threading.Lock()
@@ -79,7 +85,7 @@ class Jobs:
     def __reduce__(self) -> tuple[object, ...]:
         if callable(self._store) or isinstance(self._store, Backend):
             raise TypeError(f"{self!r} cannot go to another process: only one that was made from a URL can")
-        return partial(type(self), self._store, backoff=self._backoff), ()
+        return partial(type(self), self._store, backoff=self._backoff, keep=self.keep), ()
 
     @property
     def aio(self) -> "AsyncJobs":
@@ -136,7 +142,7 @@ class Jobs:
         """Store all of these jobs, or none; return their ids in order. With a `connection`, in its transaction."""
         if not isinstance(jobs, Iterable):
             raise ConfigurationError(f"enqueue_many takes several jobs, not {jobs!r}")
-        entries = [_checked("a job", job, NewJob).entry(_new_id()) for job in islice(jobs, MOST_ENQUEUED + 1)]
+        entries = [_checked("a job", job, NewJob).entry(new_id()) for job in islice(jobs, MOST_ENQUEUED + 1)]
         if len(entries) > MOST_ENQUEUED:
             raise ConfigurationError(f"one request stores at most {MOST_ENQUEUED:,} jobs; enqueue them in parts")
         if not entries:
@@ -188,6 +194,49 @@ class Jobs:
         jobs = self._backend.find(Query(ids=(checks.name("id", id),))).jobs
         return jobs[0] if jobs else None
 
+    @known_options
+    def wait_for(self, id: str, timeout: Seconds | None = None) -> Job:
+        """Return the job when it is completed, waiting so many seconds at most.
+
+        Raises `JobFailed` or `JobCancelled` if it ended otherwise, and `TimeoutError` if it has not ended.
+        """
+        seconds = checks.optional(checks.seconds, "timeout", timeout)
+        for pause in chain(results.pauses(seconds), [0.0]):
+            if (job := results.completed(id, self.get(id))) is not None:
+                return job
+            time.sleep(pause)
+        raise results.not_yet(id, seconds)
+
+    def work(self, **options: Unpack[WorkerOptions]) -> "Summary":
+        """Run the tasks until SIGTERM or SIGINT, or with `drain=True` until nothing is due; return what was done.
+
+        `queues` and `types` choose jobs; `concurrency` is how many run at a time (10). `lease` is how long a job is
+        held after a sign of life (60 seconds). After a signal, handlers have `grace` to end (30 seconds); after a
+        second, none. Async tasks run on an event loop, others in threads; neither is the thread that calls this.
+        """
+        from tenure.worker import Worker, stopped_by_signals
+
+        worker = Worker(self, options)
+        with stopped_by_signals(worker):
+            worker.start()
+            worker.join()
+        return worker.summary
+
+    def worker(self, **options: Unpack[WorkerOptions]) -> "Worker":
+        """Return a worker with the options of `work`, to be used as a block: it runs beside what the block does."""
+        from tenure.worker import Worker
+
+        return Worker(self, options)
+
+    def testing(self) -> "AbstractContextManager[Rehearsal]":
+        """Return a block, for a test, in which this object and its tasks use a new store in memory and no other.
+
+        It gives what to look at, run and assert: `with jobs.testing() as queue`.
+        """
+        from tenure.testing.rehearsal import rehearse
+
+        return rehearse(self)
+
     def find(self, **filters: Unpack[Filters]) -> Iterator[Job]:
         """Yield the jobs that match, read page by page; without a condition, all."""
         query = query_of("find", filters)
@@ -202,7 +251,7 @@ class Jobs:
         """Return what happened minute by minute, over the last hour or as far back as a day."""
         return self._backend.counts(checks.seconds("since", since, most=COUNTS_KEPT))
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[KnownWorker]:
         """Return the workers that lately gave a sign of life."""
         return self._backend.workers()
 
@@ -292,7 +341,7 @@ class Jobs:
 
     def _look(self, request: ClaimRequest) -> Claims:
         """Claim once, under a token of its own."""
-        request = replace(request, token=_new_token())
+        request = replace(request, token=new_token())
         backend, holder = self._open()
         sent_at = ticks()
         jobs = backend.claim(request).jobs
@@ -348,27 +397,14 @@ def request_of(
         limit=limit,
         lease=lease_of(lease),
         worker=this_process() if worker is None else worker,
-        token=_new_token(),
+        token=new_token(),
     )
-
-
-def this_process() -> str:
-    """Return the name under which this process claims, if it gives no other."""
-    return f"{platform.node()}:{os.getpid()}"
 
 
 def _checked(what: str, value: T, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise ConfigurationError(f"{what} must be a {kind.__name__}, not {value!r}")
     return value
-
-
-def _new_id() -> str:
-    return uuid7(time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES))
-
-
-def _new_token() -> str:
-    return secrets.token_hex(16)
 
 
 def _batches(ids: Names) -> Iterator[list[str]]:

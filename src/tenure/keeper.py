@@ -6,12 +6,13 @@ give the job away.
 """
 
 import logging
-import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
+from tenure.core.job import Progress
 from tenure.core.operations import LARGEST_BATCH, Extension, Hold, Holding
 from tenure.errors import StoreUnavailable
 
@@ -23,29 +24,56 @@ DRIFT = 0.02
 LINGER = 5.0
 """Seconds that the thread stays after the last lease is gone."""
 
+PROGRESS_EVERY = 0.2
+"""Seconds between two reports of progress to the store; of what is said in between, the latest counts."""
+
 Extend = Callable[[Sequence[Extension]], list[Holding]]
 Ticks = Callable[[], float]
 
 
-def ticks() -> float:
-    """Return seconds that only grow; where the system can tell, also while it sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+ticks: Ticks = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+"""Returns seconds that only grow; where the system can tell, also while it sleeps."""
 
 
 class Lease:
-    """The holder's own view of its lease. It never lasts longer here than in the store."""
+    """The holder's own view of its lease. It never lasts longer here than in the store.
 
-    __slots__ = ("_ticks", "blocks", "cancel_requested", "due_at", "hold", "is_over", "length", "valid_until")
+    `on_bad_news`, if there is one, is called in the keeper's thread when the lease is lost or a cancel was asked for.
+    """
 
-    def __init__(self, hold: Hold, length: float, sent_at: float, ticks: Ticks = ticks) -> None:
+    __slots__ = (
+        "_ticks",
+        "blocks",
+        "cancel_requested",
+        "due_at",
+        "hold",
+        "is_over",
+        "length",
+        "on_bad_news",
+        "progress",
+        "sent_at",
+        "valid_until",
+    )
+
+    def __init__(
+        self,
+        hold: Hold,
+        length: float,
+        sent_at: float,
+        ticks: Ticks = ticks,
+        on_bad_news: "BadNews | None" = None,
+    ) -> None:
         self.hold = hold
         self.length = length
-        self.valid_until = -math.inf
+        self.sent_at = sent_at
+        self.valid_until = _end_of(sent_at, length)
+        self.due_at = sent_at + length / 3
         self.cancel_requested = False
         self.is_over = False
         self.blocks = 0
+        self.progress: Progress | None = None
+        self.on_bad_news = on_bad_news
         self._ticks = ticks
-        self.note(Holding.HELD, sent_at, length)
 
     @property
     def is_lost(self) -> bool:
@@ -58,9 +86,18 @@ class Lease:
             self.is_over = True
             return
         self.cancel_requested = self.cancel_requested or holding is Holding.CANCEL_REQUESTED
-        self.valid_until = max(self.valid_until, sent_at + length * (1 - DRIFT))
+        self.sent_at = sent_at
+        self.valid_until = max(self.valid_until, _end_of(sent_at, length))
         # After a third, so that two more tries fit in.
         self.due_at = sent_at + self.length / 3
+
+
+BadNews = Callable[[Lease], None]
+
+
+def _end_of(sent_at: float, length: float) -> float:
+    """Return until when a lease surely holds whose request was sent at this moment."""
+    return sent_at + length * (1 - DRIFT)
 
 
 class Keeper:
@@ -90,6 +127,7 @@ class Keeper:
             for lease in leases:
                 lease.blocks += 1
                 self._keep(lease)
+            self._have_a_thread()
 
     def drop(self, leases: Iterable[Lease]) -> None:
         """Let these leases run out by themselves, unless someone else keeps them."""
@@ -100,12 +138,22 @@ class Keeper:
                 if lease.blocks <= 0:
                     self._kept.pop(id(lease), None)
 
-    def end(self, lease: Lease) -> None:
-        """Keep this lease no more: its claim has ended."""
+    def end(self, *leases: Lease) -> None:
+        """Keep these leases no more: their claims have ended."""
         self._begin_anew_in_a_child()
         with self._lock:
-            lease.is_over = True
-            self._kept.pop(id(lease), None)
+            for lease in leases:
+                lease.is_over = True
+                self._kept.pop(id(lease), None)
+
+    def report(self, lease: Lease, progress: Progress) -> None:
+        """Send this along with an extension, soon. Of several reports only the latest is sent."""
+        self._begin_anew_in_a_child()
+        with self._lock:
+            lease.progress = progress
+            lease.due_at = min(lease.due_at, lease.sent_at + PROGRESS_EVERY)
+            if lease.due_at < self._sleeps_until:
+                self._wake.set()
 
     def note(self, lease: Lease, holding: Holding, sent_at: float, length: float) -> None:
         """Take in what the store answered to an extension by the holder's own hand."""
@@ -114,6 +162,7 @@ class Keeper:
             # It may have been given up here before its holder reached the store again.
             if lease.blocks > 0 and not self._is_stopped:
                 self._keep(lease)
+                self._have_a_thread()
 
     def stop(self) -> None:
         """Drop everything, end the thread, and keep nothing more."""
@@ -149,7 +198,9 @@ class Keeper:
         self._kept[id(lease)] = lease
         if lease.due_at < self._sleeps_until:
             self._wake.set()
-        if self._thread is None or not self._thread.is_alive():
+
+    def _have_a_thread(self) -> None:
+        if self._kept and (self._thread is None or not self._thread.is_alive()):
             thread = threading.Thread(target=self._run, name="tenure-keeper", daemon=True)
             # It waits for this lock before it looks whether it is the one.
             thread.start()
@@ -158,19 +209,29 @@ class Keeper:
     def _extend_now(self, leases: Sequence[Lease]) -> None:
         sent_at = self._ticks()
         try:
-            answers = self._extend([Extension(hold=lease.hold, lease=lease.length) for lease in leases])
-            answered = list(zip(leases, answers, strict=True))
+            extensions = [self._extension_of(lease) for lease in leases]
+            answered = list(zip(leases, extensions, self._extend(extensions), strict=True))
         except Exception as exc:  # noqa: BLE001 - whatever it is, this thread must go on, and the leases be tried again
             self._say_that_it_fails(exc, len(leases))
             for lease in leases:
                 lease.due_at = self._ticks() + lease.length / 20
             return
         self._is_failing = False
-        for lease, holding in answered:
+        for lease, extension, holding in answered:
             with self._lock:
+                was_asked = lease.cancel_requested
                 lease.note(holding, sent_at, lease.length)
+                if lease.progress is extension.progress:
+                    lease.progress = None
+                if lease.progress is not None:
+                    lease.due_at = sent_at + PROGRESS_EVERY
             if lease.is_over:
                 self._lose(lease, "another claim, a reaper or an operator took it")
+            elif lease.cancel_requested and not was_asked and lease.on_bad_news is not None:
+                lease.on_bad_news(lease)
+
+    def _extension_of(self, lease: Lease) -> Extension:
+        return Extension(hold=lease.hold, lease=lease.length, progress=lease.progress)
 
     def _say_that_it_fails(self, exc: Exception, number: int) -> None:
         """Say it once, not with every try."""
@@ -189,6 +250,8 @@ class Keeper:
                 return
         hold = lease.hold
         log.warning("claim of job %s lost: %s", hold.id, why, extra={"job": hold.id, "fence": hold.fence})
+        if lease.on_bad_news is not None:
+            lease.on_bad_news(lease)
 
     def _run(self) -> None:
         while True:

@@ -264,3 +264,12 @@ def test_options_that_exist_are_passed_on() -> None:
 def test_where_no_option_exists_none_is_listed() -> None:
     with pytest.raises(ConfigurationError, match=r"'memory://' has no option 'a'$"):
         checks.refuse_unknown("'memory://'", {"a": 1}, [])
+
+
+def test_a_value_that_cannot_show_itself_is_named_by_its_kind() -> None:
+    class Detached:
+        def __repr__(self) -> str:
+            raise RuntimeError("not bound to a session")
+
+    with pytest.raises(ConfigurationError, match="queue must be a string, not a Detached that cannot be shown"):
+        checks.name("queue", Detached())

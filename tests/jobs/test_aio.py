@@ -50,7 +50,18 @@ def options_of(verb: Callable[..., object]) -> list[inspect.Parameter]:
     return list(inspect.signature(verb).parameters.values())[1:]
 
 
-INTERNAL = {"note", "ending_by", "leave", "lost", "must_be_held", "is_here"}
+INTERNAL = {
+    "note",
+    "ending_by",
+    "ending_with",
+    "failure",
+    "is_loss",
+    "leave",
+    "lost",
+    "must_be_held",
+    "is_here",
+    "is_unclear",
+}
 """What a `Claim` has for the modules around it."""
 
 
@@ -88,8 +99,8 @@ def test_an_unknown_option_of_the_twin_is_refused() -> None:
 
 
 def test_an_unknown_public_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'tenure' has no attribute 'AsyncTask'"):
-        tenure.AsyncTask  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="module 'tenure' has no attribute 'AsyncQueue'"):
+        tenure.AsyncQueue  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_five_workers_on_one_loop_drain_ten_jobs_each_once(ajobs: tenure.AsyncJobs) -> None:

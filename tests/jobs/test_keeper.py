@@ -13,7 +13,7 @@ import tenure
 from tenure.backends.memory import Memory
 from tenure.core.operations import Extension, Hold, Holding
 from tenure.errors import StoreUnavailable
-from tenure.keeper import DRIFT, Keeper, Lease, ticks
+from tenure.keeper import DRIFT, PROGRESS_EVERY, Keeper, Lease, ticks
 
 
 class Recorder:
@@ -392,3 +392,54 @@ def test_a_forked_child_keeps_nothing_of_its_parents() -> None:
     keeper.stop()
 
     assert os.waitstatus_to_exitcode(status) == 7
+
+
+def test_progress_is_sent_soon_and_of_several_reports_the_latest(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    for done in range(3):
+        keeper.report(lease, tenure.Progress(done=done))
+    store.now += PROGRESS_EVERY
+    keeper.beat()
+    store.now += PROGRESS_EVERY
+    keeper.beat()
+
+    assert [each.progress for request in store.requests for each in request] == [tenure.Progress(done=2)]
+
+
+def test_progress_that_could_not_be_sent_is_sent_again(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    keeper.report(lease, tenure.Progress(done=1))
+    store.answer = StoreUnavailable("away")
+    store.now += PROGRESS_EVERY
+    keeper.beat()
+    store.answer = Holding.HELD
+    store.now += 5
+    keeper.beat()
+
+    assert [request[0].progress for request in store.requests] == [tenure.Progress(done=1)] * 2
+
+
+def test_bad_news_are_told_once(store: Recorder, keeper: Keeper) -> None:
+    told: list[Lease] = []
+    asked, lost, late = lease_of(store, id="asked"), lease_of(store, id="lost"), lease_of(store, id="late")
+    for lease in (asked, lost, late):
+        lease.on_bad_news = told.append
+
+    keeper.keep([asked])
+    store.answer = Holding.CANCEL_REQUESTED
+    for _ in range(2):
+        store.now += 20
+        keeper.beat()
+    keeper.end(asked)
+    keeper.keep([lost])
+    store.answer = Holding.LOST
+    lost.note(Holding.HELD, store.now, 60.0)
+    store.now += 20
+    keeper.beat()
+    keeper.keep([late])
+    store.now += 100
+    keeper.beat()
+
+    assert told == [asked, lost, late]

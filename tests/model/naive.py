@@ -112,7 +112,7 @@ class Naive:
         entries = [next(slot.entry for slot in slots if slot.at == at) for at in moments]
         ids = [each.id for each in self.enqueue(entries)]
         self.last_slots[name] = max([last_at, *moments])
-        return Scheduled(last_at=self.last_slots[name], ids=ids)
+        return Scheduled(now=self.clock(), last_at=self.last_slots[name], ids=ids)
 
     def claim(self, request: ClaimRequest) -> Claimed:
         now = self.clock()

@@ -1,4 +1,4 @@
-"""Remove each guard of the stores and of the client in turn, and see that the tests notice.
+"""Remove each guard of the stores, the client and the worker in turn, and see that the tests notice.
 
 A guard that no test misses is not tested. Run with `./dev prove guards`, or `./dev prove guards sqlite` for one part. A
 named test must notice; for memory it is shown whether the state machine does as well, against the plain model.
@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from tests.prove.guard import Guard
+from tests.prove.worker_guards import PROCESS_GUARDS, WORKER_GUARDS
 
 ROOT = Path(__file__).parents[2]
 MEMORY = Path("src/tenure/backends/memory")
@@ -22,21 +24,20 @@ STORE_TESTS = [*PYTEST, CONFORMANCE, "--deselect", f"{CONFORMANCE}/queueing/test
 MEMORY_TESTS = [*STORE_TESTS, "tests/memory/test_memory.py", "-k", "memory"]
 SQLITE_TESTS = [*STORE_TESTS, "tests/sqlite", "tests/jobs", "-k", "sqlite"]
 CLIENT_TESTS = [*PYTEST, "tests/jobs", "tests/sqlite/test_transactions.py", "tests/sqlite/test_processes.py"]
+WORKER_TESTS = [
+    *PYTEST,
+    "tests/worker/test_board.py",
+    "tests/worker/test_parts.py",
+    "tests/tasks/test_task.py",
+    "tests/jobs/test_keeper.py",
+    "tests/worker",
+]
+PROCESS_TESTS = [*PYTEST, "-o", "timeout=120", "tests/processes"]
 MEMORY_MACHINE = """
 from tenure.testing.conformance.machine import compare
 from tests.model.test_reference import open_pair
 compare(open_pair, examples=150, steps=50)
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """What is protected, and how its protection is taken away."""
-
-    name: str
-    module: str
-    text: str
-    instead: str
 
 
 GUARDS = [
@@ -223,15 +224,15 @@ CLIENT_GUARDS = [
     Guard("a completion that was undone can be tried again", "claim.py", "        if is_undone:\n            self._hold_again()\n", ""),
     Guard("a lease counts from before the claim", "jobs.py", "        sent_at = ticks()\n        jobs = backend.claim(request).jobs\n", "        jobs = backend.claim(request).jobs\n        sent_at = ticks()\n"),
     Guard("an extension counts from before it", "claim.py", "        self._holder.keeper.note(self.lease, holding, sent_at, lease)", "        self._holder.keeper.note(self.lease, holding, ticks(), lease)"),
-    Guard("a kept lease counts from before its beat", "keeper.py", "lease.note(holding, sent_at, lease.length)\n            if", "lease.note(holding, self._ticks(), lease.length)\n            if"),
+    Guard("a kept lease counts from before its beat", "keeper.py", "lease.note(holding, sent_at, lease.length)\n                if", "lease.note(holding, self._ticks(), lease.length)\n                if"),
     Guard("a margin for drift", "keeper.py", "length * (1 - DRIFT)", "length"),
-    Guard("a longer lease is not shortened here", "keeper.py", "max(self.valid_until, sent_at + length * (1 - DRIFT))", "sent_at + length * (1 - DRIFT)"),
+    Guard("a longer lease is not shortened here", "keeper.py", "max(self.valid_until, _end_of(sent_at, length))", "_end_of(sent_at, length)"),
     Guard("a deadline that passed is a loss", "keeper.py", "self.is_over or self._ticks() >= self.valid_until", "self.is_over"),
     Guard("a refusal is a loss", "keeper.py", "            self.is_over = True\n            return\n", "            return\n"),
     Guard("an ended claim has lost nothing", "keeper.py", "            if self._kept.pop(id(lease), None) is None:\n                return\n", "            self._kept.pop(id(lease), None)\n"),
     Guard("an ended claim is kept no more", "claim.py", "        self._holder.keeper.end(self.lease)\n\n    def ending_by", "\n    def ending_by"),
     Guard("a left block keeps no more", "keeper.py", "                if lease.blocks <= 0:\n                    self._kept.pop(id(lease), None)\n", ""),
-    Guard("a revived claim is kept again", "keeper.py", "            if lease.blocks > 0 and not self._is_stopped:\n                self._keep(lease)\n", ""),
+    Guard("a revived claim is kept again", "keeper.py", "            if lease.blocks > 0 and not self._is_stopped:\n                self._keep(lease)\n                self._have_a_thread()\n", ""),
     Guard("a closed keeper keeps nothing", "keeper.py", "            if self._is_stopped:\n                raise", "            if False:\n                raise"),
     Guard("an ending lands once", "claim.py", '            raise self.lost(f"it was {self._outcome} already")\n        if not', "            pass\n        if not"),
     Guard("a lost claim cannot be entered", "claim.py", "        if self.is_lost:\n            raise", "        if False:\n            raise"),
@@ -243,7 +244,7 @@ CLIENT_GUARDS = [
     Guard("a fork holds nothing (claim)", "claim.py", "        if not self.is_here():\n            return False\n", ""),
     Guard("a fork holds nothing (claims)", "claims.py", "        if not all(claim.is_here() for claim in self._all):\n            return\n", ""),
     Guard("a fork keeps nothing", "keeper.py", "        if self._process != os.getpid():\n            self._begin()\n", ""),
-    Guard("each look has its own token", "jobs.py", "        request = replace(request, token=_new_token())\n", ""),
+    Guard("each look has its own token", "jobs.py", "        request = replace(request, token=new_token())\n", ""),
     Guard("a waiting claim looks again", "jobs.py", "min(left, LONGEST_POLL)", "left"),
     Guard("a waiting claim wants its types", "jobs.py", "backend.wait(request.queues, request.types, ", "backend.wait(request.queues, None, "),
     Guard("what is claimed after close is given back", "jobs.py", "if self._is_closed and holds:", "if False:"),
@@ -279,6 +280,8 @@ PARTS: dict[str, tuple[list[Guard], Path, list[str], str | None]] = {
     "memory": (GUARDS, MEMORY, MEMORY_TESTS, MEMORY_MACHINE),
     "sqlite": (SQLITE_GUARDS, SQLITE, SQLITE_TESTS, None),
     "client": (CLIENT_GUARDS, CLIENT, CLIENT_TESTS, None),
+    "worker": (WORKER_GUARDS, CLIENT, WORKER_TESTS, None),
+    "processes": (PROCESS_GUARDS, CLIENT, PROCESS_TESTS, None),
 }
 
 
@@ -321,13 +324,14 @@ def first_failing_test(folder: Path, tests: list[str]) -> str | None:
     ran = run(folder, *tests)
     if ran.returncode == 0:
         return None
-    failures = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    failures = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR ")) and "::" in line]
     return failures[0].split("::")[-1].split("[")[0] if failures else f"pytest ended with {ran.returncode}"
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     places = f"{folder / 'src'}{os.pathsep}{folder}"
-    environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1"}
+    # A folder of its own for files, too: other runs of the tests tidy the common one.
+    environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

@@ -3,14 +3,17 @@
 There is one implementation, the synchronous one. A twin calls it in a thread and awaits the answer, one hop a call.
 """
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import Context, copy_context
 from functools import partial, wraps
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar, Unpack
 
+from tenure import results
 from tenure.aio.threads import Threads, run_alone
 from tenure.backends.urls import Store
 from tenure.claim import Claim
@@ -21,10 +24,17 @@ from tenure.core.filters import Filters, Names, query_of
 from tenure.core.job import Job
 from tenure.core.retry import Backoff
 from tenure.jobs import Jobs, request_of
+from tenure.keep import Keep
 from tenure.keeper import ticks
+from tenure.tasks.task import Task
+from tenure.worker_options import WorkerOptions
 
 if TYPE_CHECKING:
     import sqlite3
+    from contextlib import AbstractContextManager
+
+    from tenure.testing import Rehearsal
+    from tenure.worker import AsyncWorker, Summary
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -88,8 +98,8 @@ class AsyncJobs(OnlyAsync):
     """The same for code that does not await."""
 
     @known_options
-    def __init__(self, store: Store | None = None, *, backoff: Backoff | None = None) -> None:
-        self._join(Jobs(store, backoff=backoff))
+    def __init__(self, store: Store | None = None, *, backoff: Backoff | None = None, keep: Keep | None = None) -> None:
+        self._join(Jobs(store, backoff=backoff, keep=keep))
 
     enqueue = awaited(Jobs.enqueue)
     enqueue_many = awaited(Jobs.enqueue_many, reads=True)
@@ -125,6 +135,42 @@ class AsyncJobs(OnlyAsync):
         find = partial(self.sync._look, request)
         return AsyncClaims(self, await self.threads.take(find, (request.queues, request.types), ends_at))
 
+    @property
+    def tasks(self) -> Mapping[str, Task[..., Any, Any]]:
+        """The tasks by their types."""
+        return self.sync.tasks
+
+    @known_options
+    async def wait_for(self, id: str, timeout: Seconds | None = None) -> Job:
+        """Return the job when it is completed, waiting so many seconds at most. Raises as `Jobs.wait_for` does."""
+        seconds = checks.optional(checks.seconds, "timeout", timeout)
+        for pause in chain(results.pauses(seconds), [0.0]):
+            if (job := results.completed(id, await self.get(id))) is not None:
+                return job
+            await asyncio.sleep(pause)
+        raise results.not_yet(id, seconds)
+
+    async def work(self, **options: Unpack[WorkerOptions]) -> "Summary":
+        """Run the tasks on this event loop until SIGTERM or SIGINT, or with `drain=True` until nothing is due.
+
+        The options are those of `Jobs.work`. A cancel stops it as a signal does, and is raised when it has ended.
+        """
+        from tenure.worker import Worker, stopped_by_signals
+
+        worker = await self.threads.run(partial(Worker, self.sync, options))
+        with stopped_by_signals(worker):
+            return await worker.serve()
+
+    def worker(self, **options: Unpack[WorkerOptions]) -> "AsyncWorker":
+        """Return a worker with the options of `Jobs.work`, to be used as an async block on this event loop."""
+        from tenure.worker import AsyncWorker
+
+        return AsyncWorker(self.sync, options)
+
+    def testing(self) -> "AbstractContextManager[Rehearsal]":
+        """Return the block of `Jobs.testing`, a plain one; jobs are run by `await queue.aio.drain()`."""
+        return self.sync.testing()
+
     def find(self, **filters: Unpack[Filters]) -> AsyncIterator[Job]:
         """Yield the jobs that match, read page by page; without a condition, all."""
         return self._found(self.sync._pages(query_of("find", filters)))
@@ -149,6 +195,8 @@ class AsyncJobs(OnlyAsync):
 
     def _join(self, jobs: Jobs) -> None:
         self.sync = jobs
+        # To register a function is the same for both.
+        self.task, self.cron, self.around, self.lifespan = jobs.task, jobs.cron, jobs.around, jobs.lifespan
         self._threads: dict[int, Threads] = {}
         jobs._twin = self
 

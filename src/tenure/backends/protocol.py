@@ -207,7 +207,8 @@ class Backend(Claiming, Protocol):
         a clock that is set back brings one again. If a key is taken and its entry says so, `KeyTaken` is raised and
         nothing is changed, not even begun.
 
-        The answer has the ids of the stored jobs in the order of their slots. Without slots it tells the last one.
+        The answer has the ids of the stored jobs in the order of their slots, and the store's present moment. Without
+        slots it tells the last one.
         """
         ...
 

@@ -48,7 +48,7 @@ def open_backend(url: str) -> Backend:
     if not separator or scheme not in OPENERS:
         raise ConfigurationError(
             f"{masked(url)!r} does not name a store; a URL begins with {', '.join(f'{each}://' for each in OPENERS)}"
-            + checks.nearest(f"{scheme.lower()}://", [f"{each}://" for each in OPENERS])
+            + checks.nearest(scheme.lower(), OPENERS).replace("'?", "://'?")
         )
     return OPENERS[scheme](url)
 

@@ -170,6 +170,8 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:
         return f"a very large {type(value).__name__}"
+    except Exception:  # noqa: BLE001 - whatever the class says when it cannot show itself
+        return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 

@@ -16,7 +16,7 @@ HISTORY_KEPT = 50
 
 SMALLEST_PRIORITY, GREATEST_PRIORITY = -32_768, 32_767
 MOST_ATTEMPTS = 1_000_000
-LONGEST_TIMEOUT = 30 * 86_400.0
+SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 0.001, 30 * 86_400.0
 
 OnConflict = Literal["keep", "raise"]
 
@@ -137,9 +137,14 @@ class NewJob:
                 None if self.max_attempts is None else checks.whole("max_attempts", self.max_attempts, 1, MOST_ATTEMPTS)
             ),
             max_crashes=checks.whole("max_crashes", self.max_crashes, 1, MOST_ATTEMPTS),
-            timeout=None if self.timeout is None else checks.seconds("timeout", self.timeout, 0.001, LONGEST_TIMEOUT),
+            timeout=time_limit(self.timeout),
             meta=checks.meta("meta", self.meta),
         )
+
+
+def time_limit(value: object) -> float | None:
+    """Return how long a run may take, or None for no limit."""
+    return None if value is None else checks.seconds("timeout", value, SHORTEST_TIMEOUT, LONGEST_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

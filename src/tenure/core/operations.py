@@ -44,8 +44,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
-    """The last slot of a schedule that was given out, and the jobs of those that this request gave out."""
+    """The last slot of a schedule that was given out, the jobs of those that this request gave out, and the time."""
 
+    now: datetime
     last_at: datetime
     ids: list[str]
 

@@ -84,7 +84,7 @@ class Memory:
             last_at = given_out[-1].at if given_out else before or now
             self._journal.note_schedule(name, before)
             self._schedules.note(name, last_at)
-            return Scheduled(last_at=last_at, ids=[each.id for each in enqueued])
+            return Scheduled(now=now, last_at=last_at, ids=[each.id for each in enqueued])
 
     def claim(self, request: ClaimRequest) -> Claimed:
         with self._locked() as now:

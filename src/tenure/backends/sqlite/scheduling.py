@@ -21,4 +21,4 @@ def schedule(write: Write, name: str, slots: Sequence[Slot]) -> Scheduled:
         last_at = given_out[-1].at
     if given_out or found is None:
         write.execute(SCHEDULE["give out"], {"name": name, "last_at": microseconds(last_at)})
-    return Scheduled(last_at=last_at, ids=[each.id for each in enqueued])
+    return Scheduled(now=moment(write.now), last_at=last_at, ids=[each.id for each in enqueued])

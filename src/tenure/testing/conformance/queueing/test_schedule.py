@@ -35,7 +35,7 @@ def test_a_schedule_that_was_never_seen_begins_now(store: Backend, clock: Clock)
 
     answer = store.schedule("hourly", past)
 
-    assert answer == Scheduled(last_at=clock.now, ids=[])
+    assert answer == Scheduled(now=clock.now, last_at=clock.now, ids=[])
     assert stored(store) == []
 
 
@@ -58,53 +58,53 @@ def test_slots_later_than_the_last_are_enqueued_and_the_latest_of_them_is_the_la
 
     answer = store.schedule("hourly", slots)
 
-    assert answer == Scheduled(last_at=slots[-1].at, ids=[each.entry.id for each in slots])
+    assert answer == Scheduled(now=clock.now, last_at=slots[-1].at, ids=[each.entry.id for each in slots])
     assert stored(store) == answer.ids
     assert begin(store) == slots[-1].at
 
 
-def test_slots_are_given_out_the_earliest_first_whatever_the_order_given(store: Backend) -> None:
+def test_slots_are_given_out_the_earliest_first_whatever_the_order_given(store: Backend, clock: Clock) -> None:
     first, second, third = slots_after(begin(store), 3)
 
     answer = store.schedule("hourly", [third, first, second])
 
-    assert answer == Scheduled(last_at=third.at, ids=[first.entry.id, second.entry.id, third.entry.id])
+    assert answer == Scheduled(now=clock.now, last_at=third.at, ids=[first.entry.id, second.entry.id, third.entry.id])
     assert stored(store) == answer.ids
 
 
-def test_a_slot_that_was_given_out_is_passed_over(store: Backend) -> None:
+def test_a_slot_that_was_given_out_is_passed_over(store: Backend, clock: Clock) -> None:
     first, second, third = slots_after(begin(store), 3)
     store.schedule("hourly", [first, second])
 
     again = [Slot(at=each.at, entry=entry()) for each in (first, second)]
     answer = store.schedule("hourly", [*again, third])
 
-    assert answer == Scheduled(last_at=third.at, ids=[third.entry.id])
+    assert answer == Scheduled(now=clock.now, last_at=third.at, ids=[third.entry.id])
     assert stored(store) == [first.entry.id, second.entry.id, third.entry.id]
 
 
-def test_a_slot_before_the_last_is_passed_over_even_if_nobody_gave_it_out(store: Backend) -> None:
+def test_a_slot_before_the_last_is_passed_over_even_if_nobody_gave_it_out(store: Backend, clock: Clock) -> None:
     first, second = slots_after(begin(store), 2)
     store.schedule("hourly", [second])
 
-    assert store.schedule("hourly", [first]) == Scheduled(last_at=second.at, ids=[])
+    assert store.schedule("hourly", [first]) == Scheduled(now=clock.now, last_at=second.at, ids=[])
 
 
-def test_of_two_slots_at_one_moment_the_first_is_given_out(store: Backend) -> None:
+def test_of_two_slots_at_one_moment_the_first_is_given_out(store: Backend, clock: Clock) -> None:
     (first,) = slots_after(begin(store), 1)
 
     answer = store.schedule("hourly", [first, Slot(at=first.at, entry=entry())])
 
-    assert answer == Scheduled(last_at=first.at, ids=[first.entry.id])
+    assert answer == Scheduled(now=clock.now, last_at=first.at, ids=[first.entry.id])
 
 
-def test_the_same_moment_in_another_time_zone_is_the_same_slot(store: Backend) -> None:
+def test_the_same_moment_in_another_time_zone_is_the_same_slot(store: Backend, clock: Clock) -> None:
     (first,) = slots_after(begin(store), 1)
     store.schedule("hourly", [first])
 
     elsewhere = Slot(at=first.at.astimezone(timezone(timedelta(hours=5))), entry=entry())
 
-    assert store.schedule("hourly", [elsewhere]) == Scheduled(last_at=first.at, ids=[])
+    assert store.schedule("hourly", [elsewhere]) == Scheduled(now=clock.now, last_at=first.at, ids=[])
 
 
 def test_slots_are_told_apart_to_the_microsecond(store: Backend) -> None:
@@ -124,7 +124,7 @@ def test_schedules_do_not_know_of_each_other(store: Backend) -> None:
     assert len(store.schedule("daily", others).ids) == 2
 
 
-def test_a_slot_does_not_come_again_when_its_job_is_purged(store: Backend) -> None:
+def test_a_slot_does_not_come_again_when_its_job_is_purged(store: Backend, clock: Clock) -> None:
     (first,) = slots_after(begin(store), 1)
     store.schedule("hourly", [first])
     settle(store, completed(take_one(store)))
@@ -132,7 +132,7 @@ def test_a_slot_does_not_come_again_when_its_job_is_purged(store: Backend) -> No
 
     answer = store.schedule("hourly", [first])
 
-    assert answer == Scheduled(last_at=first.at, ids=[])
+    assert answer == Scheduled(now=clock.now, last_at=first.at, ids=[])
     assert stored(store) == []
 
 
@@ -143,7 +143,7 @@ def test_the_last_slot_never_falls_when_the_clock_is_set_back(store: Backend, cl
 
     again = [Slot(at=each.at, entry=entry()) for each in slots]
 
-    assert store.schedule("hourly", again) == Scheduled(last_at=slots[-1].at, ids=[])
+    assert store.schedule("hourly", again) == Scheduled(now=clock.now, last_at=slots[-1].at, ids=[])
     assert begin(store) == slots[-1].at
 
 
@@ -161,14 +161,14 @@ def test_the_job_of_a_slot_is_stored_as_any_other_and_can_be_claimed(store: Back
     assert taken.job.run_at == at
 
 
-def test_a_slot_whose_key_is_taken_answers_the_job_that_has_it(store: Backend) -> None:
+def test_a_slot_whose_key_is_taken_answers_the_job_that_has_it(store: Backend, clock: Clock) -> None:
     begun_at = begin(store)
     store.enqueue([entry(id="a", key="k")])
     slots = [Slot(at=begun_at + timedelta(minutes=n), entry=entry(key="k")) for n in (1, 2)]
 
     answer = store.schedule("hourly", slots)
 
-    assert answer == Scheduled(last_at=slots[-1].at, ids=["a", "a"])
+    assert answer == Scheduled(now=clock.now, last_at=slots[-1].at, ids=["a", "a"])
     assert stored(store) == ["a"]
 
 
@@ -205,14 +205,14 @@ def test_a_schedule_that_is_refused_has_not_begun(store: Backend, clock: Clock) 
     assert begin(store) == clock.now
 
 
-def test_a_slot_that_was_passed_over_takes_no_key(store: Backend) -> None:
+def test_a_slot_that_was_passed_over_takes_no_key(store: Backend, clock: Clock) -> None:
     (first,) = slots_after(begin(store), 1)
     store.schedule("hourly", [first])
     store.enqueue([entry(key="k")])
 
     late = Slot(at=first.at, entry=entry(key="k", on_conflict="raise"))
 
-    assert store.schedule("hourly", [late]) == Scheduled(last_at=first.at, ids=[])
+    assert store.schedule("hourly", [late]) == Scheduled(now=clock.now, last_at=first.at, ids=[])
 
 
 def test_more_slots_than_a_request_takes_are_refused(store: Backend) -> None:

@@ -1,0 +1,69 @@
+"""A program without tasks: it claims by hand, in a loop of its own, and stops on SIGTERM or Ctrl-C.
+
+    python examples/plain_loop.py enqueue 20
+    python examples/plain_loop.py
+
+Start the second as often as you like: no job is done by two of them.
+"""
+
+import logging
+import signal
+import sys
+import threading
+
+import tenure
+
+log = logging.getLogger("plain_loop")
+jobs = tenure.Jobs()
+stopping = threading.Event()
+
+
+def resize(image: int, *, width: int = 100) -> str:
+    """Do the work. Here the images are numbers, and some cannot be read."""
+    if image % 10 == 0:
+        raise ValueError(f"image {image} cannot be read")
+    return f"{image}-{width}.png"
+
+
+def run(claim: tenure.Claim) -> None:
+    try:
+        with claim:
+            claim.result = resize(**claim.job.payload)
+    except tenure.ClaimLost as exc:
+        log.warning("%s", exc)
+    except Exception:
+        # It is recorded on the job, which is tried again later, or has failed.
+        log.exception("job %s failed, attempt %s", claim.id, claim.job.attempts)
+    else:
+        log.info("job %s is completed: %s", claim.id, claim.result)
+
+
+def work() -> None:
+    while not stopping.is_set():
+        with jobs.claim(types="resize", limit=5, wait=1) as claims:
+            for claim in claims:
+                if stopping.is_set():
+                    break  # those that are left are released, and their attempts given back
+                run(claim)
+
+
+def stop(*_: object) -> None:
+    stopping.set()
+
+
+def main(arguments: list[str]) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    with jobs:
+        if arguments[:1] == ["enqueue"]:
+            number = int(arguments[1])
+            jobs.enqueue_many(tenure.NewJob("resize", {"image": image}) for image in range(number))
+            return
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        log.info("looking for jobs")
+        work()
+        log.info("stopped")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,32 @@
+"""How long finished jobs are kept."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tenure.core import checks
+from tenure.core.checks import Seconds
+from tenure.core.job import State
+
+DAY = 86_400.0
+
+
+@checks.with_known_options
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Seconds that finished jobs of each state are kept before a worker forgets them; None keeps them for ever."""
+
+    completed: Seconds | None = DAY
+    cancelled: Seconds | None = 7 * DAY
+    failed: Seconds | None = 30 * DAY
+
+    def __post_init__(self) -> None:
+        for name in ("completed", "cancelled", "failed"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else checks.seconds(f"keep {name}", value))
+
+    def by_state(self) -> Iterator[tuple[State, float]]:
+        """Yield the states whose jobs are forgotten, and after how many seconds."""
+        for state in (State.COMPLETED, State.CANCELLED, State.FAILED):
+            seconds = getattr(self, state.value)
+            if seconds is not None:
+                yield state, seconds

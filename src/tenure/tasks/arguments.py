@@ -1,0 +1,197 @@
+"""The arguments and the result of a function as JSON, by its annotations.
+
+A payload names every argument, so that it can be read without the function and outlives a change of the order. What
+`payload` stores, `named` gives back equal; a payload that fits the function as it is with no work is returned itself.
+"""
+
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, get_args, get_origin
+
+from tenure.core import checks
+from tenure.core.answers import Answer
+from tenure.errors import ConfigurationError, InvalidPayload
+from tenure.tasks.codecs.annotations import Undefined, hints_of, spelled
+from tenure.tasks.codecs.codec import Codec
+from tenure.tasks.values import Codecs
+
+REMEDIES = {
+    inspect.Parameter.VAR_POSITIONAL: "take a list instead",
+    inspect.Parameter.VAR_KEYWORD: "take a dict instead",
+    inspect.Parameter.POSITIONAL_ONLY: "leave out the `/`",
+}
+
+
+class Arguments:
+    """What a function takes and returns. Its annotations are looked up at once, or when they are first needed."""
+
+    result_is_plain: bool
+    """Whether results need no translation; False while that is not known."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._function = function
+        self._name = name
+        self._signature = _signature(function, name)
+        parameters = self._signature.parameters.values()
+        for each in parameters:
+            if each.kind in REMEDIES:
+                raise ConfigurationError(
+                    f"every argument of a task has a name, and {str(each)!r} of {self} has none; {REMEDIES[each.kind]}"
+                )
+        self._positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        self._known = frozenset(each.name for each in parameters)
+        self._required = frozenset(each.name for each in parameters if each.default is each.empty)
+        self._annotations: dict[str, Any] = {}
+        self._codecs: list[tuple[str, Codec]] = []
+        self._result: Codec | None = None
+        self._is_resolved = False
+        self.result_is_plain = False
+        with suppress(Undefined):
+            self._resolve()
+
+    def __str__(self) -> str:
+        return f"{self._name}{self._signature}"
+
+    def resolve(self) -> None:
+        """Look up the annotations, if that is still to be done; a name that is not defined is an error from now on."""
+        if self._is_resolved:
+            return
+        try:
+            self._resolve()
+        except Undefined as exc:
+            raise ConfigurationError(
+                f"the annotations of {self} cannot be looked up: {exc}; "
+                "define or import it at the top of a module, and not under TYPE_CHECKING alone"
+            ) from None
+
+    def payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by name, as JSON; defaults are left to the worker."""
+        self.resolve()
+        given = dict(zip(self._positional, args, strict=False))
+        if len(args) > len(self._positional):
+            raise ConfigurationError(f"{len(args)} positional arguments are too many for {self}")
+        if kwargs:
+            if twice := given.keys() & kwargs.keys():
+                raise ConfigurationError(f"the argument {min(twice)!r} is given twice to {self}")
+            given.update(kwargs)
+        if not self._required <= given.keys() <= self._known:
+            raise self._misnamed(given)
+        for name, codec in self._codecs:
+            if name in given:
+                given[name] = self._translated(f"argument {name!r}", name, codec.encode, given[name])
+        return given
+
+    def named(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keyword arguments of the call that this payload stands for."""
+        if not self._is_resolved:
+            self.resolve()
+        keys = payload.keys()
+        if not self._required <= keys <= self._known:
+            raise self._outdated(payload)
+        if not self._codecs:
+            return payload  # type: ignore[return-value]  # a call takes any mapping
+        given = dict(payload)
+        for name, codec in self._codecs:
+            if name in given:
+                given[name] = self._translated(f"the payload's {name!r}", name, codec.decode, given[name])
+        return given
+
+    def encode_result(self, value: Any) -> Any:
+        """Return a result as JSON, by the annotation of what the function returns."""
+        self.resolve()
+        return value if self._result is None else self._translated("the result", "return", self._result.encode, value)
+
+    def decode_result(self, value: Any) -> Any:
+        """Return the result that this JSON stands for."""
+        self.resolve()
+        return value if self._result is None else self._translated("the result", "return", self._result.decode, value)
+
+    def _resolve(self) -> None:
+        annotations = hints_of(_annotated(self._function))
+        annotations["return"] = _result_annotation(annotations.get("return", Any))
+        found = Codecs()
+        codecs = {}
+        for name in [*self._signature.parameters, "return"]:
+            codecs[name] = self._found(found, name, annotations.get(name, Any))
+        result = codecs.pop("return")
+        self._annotations = annotations
+        self._codecs = [(name, each) for name, each in codecs.items() if not each.is_plain]
+        self._result = None if result.is_plain else result
+        self.result_is_plain = result.is_plain
+        self._is_resolved = True
+
+    def _found(self, codecs: Codecs, name: str, annotation: Any) -> Codec:
+        what = "the result" if name == "return" else f"parameter {name!r}"
+        try:
+            return codecs.find(annotation)
+        except ConfigurationError as exc:
+            raise ConfigurationError(f"{what} of {self._name} is annotated {spelled(annotation)}: {exc}") from None
+        except RecursionError:
+            raise ConfigurationError(
+                f"{what} of {self._name} is annotated {spelled(annotation)}, which holds ever new kinds of itself; "
+                "use a class that holds its own kind as it is"
+            ) from None
+
+    def _translated(self, what: str, name: str, translate: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return translate(value)
+        except Exception as exc:
+            # Whatever a class raises when it is built from its fields, it says that this is no value of it.
+            raise InvalidPayload(
+                f"{what} of {self._name} is annotated {spelled(self._annotations[name])}, "
+                f"and cannot be {checks.shown(value)}: {exc}"
+            ) from exc
+
+    def _misnamed(self, given: Mapping[str, Any]) -> ConfigurationError:
+        for each in given:
+            if each not in self._known:
+                return ConfigurationError(f"{self} has no argument {each!r}{checks.nearest(each, self._known)}")
+        return ConfigurationError(f"{self} needs the argument {self._missing(given)!r}")
+
+    def _outdated(self, payload: Mapping[str, Any]) -> InvalidPayload:
+        for each in payload:
+            if each not in self._known:
+                return InvalidPayload(
+                    f"the payload has {each!r}, which {self} does not take; "
+                    "keep a parameter as long as jobs are stored that have it"
+                )
+        return InvalidPayload(
+            f"the payload lacks {self._missing(payload)!r} of {self}; "
+            "give a new parameter a default as long as jobs are stored that lack it"
+        )
+
+    def _missing(self, given: Mapping[str, Any]) -> str:
+        return next(each for each in self._signature.parameters if each in self._required and each not in given)
+
+
+def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as exc:
+        raise ConfigurationError(f"task {name!r} must be a function with a signature: {exc}") from None
+
+
+def _annotated(function: Any) -> Any:
+    """Return the function that has the annotations: not what wraps it, and of an object its `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _result_annotation(annotation: Any) -> Any:
+    """Return what a result is annotated as: awaited, and without the answers, which are no results."""
+    if get_origin(annotation) in {Awaitable, Coroutine}:
+        annotation = get_args(annotation)[-1]
+    if get_origin(annotation) not in {typing.Union, types.UnionType}:
+        return Any if _is_answer(annotation) else annotation
+    results = tuple(each for each in get_args(annotation) if not _is_answer(each))
+    return typing.Union[results] if results else Any  # noqa: UP007 - of as many as there are
+
+
+def _is_answer(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Answer)

@@ -1,0 +1,70 @@
+"""Models of msgspec and pydantic, written and read by these libraries themselves.
+
+A class of theirs exists only where the program imported its library, so nothing is imported here.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tenure.core import checks
+from tenure.tasks.codecs.codec import EVERYTHING, Codec, Unfit, unfit
+
+
+def is_model(kind: type) -> bool:
+    return _is_struct(kind) or hasattr(kind, "__pydantic_validator__")
+
+
+def model(kind: Any, annotation: Any) -> Codec:
+    """Return the codec of a model; `annotation` is the class with its arguments."""
+    return _struct(kind, annotation) if _is_struct(kind) else _pydantic(kind, annotation)
+
+
+def _is_struct(kind: type) -> bool:
+    msgspec: Any = sys.modules.get("msgspec")
+    return msgspec is not None and issubclass(kind, msgspec.Struct)
+
+
+def _struct(kind: Any, annotation: Any) -> Codec:
+    msgspec: Any = sys.modules["msgspec"]
+
+    def write(value: Any) -> Any:
+        return msgspec.to_builtins(value, str_keys=True)
+
+    def read(value: Any) -> Any:
+        return msgspec.convert(value, annotation, str_keys=True)
+
+    written = list if kind.__struct_config__.array_like else dict
+    return _proved(kind, write, read, frozenset({written}))
+
+
+def _pydantic(kind: Any, annotation: Any) -> Codec:
+    pydantic: Any = sys.modules["pydantic"]
+    adapter = pydantic.TypeAdapter(annotation)
+
+    def write(value: Any) -> Any:
+        return adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings="error")
+
+    def read(value: Any) -> Any:
+        # As JSON, not as Python: a strict model takes a date from text only there.
+        return adapter.validate_json(json.dumps(value))
+
+    is_root = getattr(kind, "__pydantic_root_model__", False)
+    return _proved(kind, write, read, EVERYTHING if is_root else frozenset({dict}))
+
+
+def _proved(kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any], written: frozenset[type]) -> Codec:
+    """Return a codec that reads back what it writes: whether a model hides or changes something, it alone knows."""
+    has_equality = kind.__eq__ is not object.__eq__
+
+    def encode(value: Any) -> Any:
+        if type(value) is not kind:
+            raise unfit(value, kind)
+        text = write(value)
+        again = read(text)
+        if has_equality and again != value:
+            raise Unfit(f"{checks.shown(value)} comes back as {checks.shown(again)}")
+        return text
+
+    return Codec(encode=encode, decode=read, written=written)

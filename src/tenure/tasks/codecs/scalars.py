@@ -1,0 +1,97 @@
+"""Single values that JSON has no type for: moments, numbers, names and bytes, written as text or a number.
+
+Imported with the first annotation that needs it: a program without one does not pay for these modules.
+"""
+
+import base64
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from operator import eq
+from pathlib import PurePath
+from typing import Any, TypeVar
+from uuid import UUID
+
+from tenure.core import checks
+from tenure.tasks.codecs.codec import Codec, Unfit, unfit
+
+T = TypeVar("T")
+
+
+def scalar(
+    kind: type[T],
+    write: Callable[[T], Any],
+    read: Callable[[Any], T],
+    written: frozenset[type] = frozenset({str}),
+    same: Callable[[T, T], bool] = eq,
+) -> Codec:
+    """Return a codec that writes what reads back as the same value, and refuses the rest."""
+
+    def encode(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise unfit(value, kind)
+        try:
+            text = write(value)
+            is_kept = same(read(text), value)
+        except ValueError:
+            raise unfit(value, kind) from None
+        if not is_kept:
+            raise Unfit(f"{checks.shown(value)} does not come back as it is")
+        return text
+
+    def decode(value: Any) -> T:
+        if type(value) not in written:
+            raise unfit(value, kind)
+        return read(value)
+
+    return Codec(encode=encode, decode=decode, written=written)
+
+
+def _same_moment(read: datetime, value: datetime) -> bool:
+    # Not `==`: in the hour that is repeated when summer time ends, it holds for no two time zones.
+    return not read - value
+
+
+def _same_time(read: time, value: time) -> bool:
+    return read == value and (read.tzinfo is None) == (value.tzinfo is None)
+
+
+def _seconds(value: timedelta) -> float:
+    return value.total_seconds() if value.microseconds else value.days * 86_400 + value.seconds
+
+
+def _length(seconds: float) -> timedelta:
+    return timedelta(seconds=seconds)
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _decimal() -> Codec:
+    codec = scalar(Decimal, str, Decimal, frozenset({str, int}))
+
+    def encode(value: Any) -> Any:
+        return str(value) if type(value) is int else codec.encode(value)
+
+    return Codec(encode=encode, decode=codec.decode, written=codec.written)
+
+
+SCALARS: dict[type, Codec] = {
+    datetime: scalar(datetime, datetime.isoformat, datetime.fromisoformat, same=_same_moment),
+    date: scalar(date, lambda value: value.isoformat(), date.fromisoformat),
+    time: scalar(time, time.isoformat, time.fromisoformat, same=_same_time),
+    timedelta: scalar(timedelta, _seconds, _length, frozenset({int, float})),
+    UUID: scalar(UUID, str, UUID),
+    Decimal: _decimal(),
+    bytes: scalar(bytes, _base64, _bytes),
+}
+
+
+def single(kind: type) -> Codec | None:
+    """Return the codec of such a class, or None if it is none of them."""
+    return scalar(kind, str, kind) if issubclass(kind, PurePath) else SCALARS.get(kind)

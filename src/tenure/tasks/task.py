@@ -1,0 +1,214 @@
+"""A function that is registered under a type of job."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
+
+from tenure.core import checks
+from tenure.core.checks import Seconds, known_options
+from tenure.core.job import Job, NewJob, OnConflict
+from tenure.core.retry import Backoff
+from tenure.errors import ConfigurationError
+from tenure.tasks.arguments import Arguments
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from tenure.aio import AsyncCall, AsyncJobs, AsyncTask
+
+P = ParamSpec("P")
+C = TypeVar("C")
+"""What the function returns when it is called: for an async one, a coroutine."""
+R = TypeVar("R")
+"""The result."""
+
+
+class Options(TypedDict, total=False):
+    """What can be said about a job that is enqueued through a task."""
+
+    queue: str
+    priority: int
+    run_at: datetime | None
+    delay: Seconds | None
+    key: str | None
+    on_conflict: OnConflict
+    max_attempts: int | None
+    max_crashes: int
+    timeout: Seconds | None
+    meta: Mapping[str, str]
+    id: str | None
+    connection: "sqlite3.Connection | None"
+
+
+class Client(Protocol):
+    """What a task needs of the `Jobs` that it is registered with."""
+
+    @property
+    def aio(self) -> "AsyncJobs": ...
+
+    def enqueue_many(self, jobs: Iterable[NewJob], *, connection: "sqlite3.Connection | None" = None) -> list[str]: ...
+
+    def get(self, id: str) -> Job | None: ...
+
+    def wait_for(self, id: str, timeout: Seconds | None = None) -> Job: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a task says about the runs of its jobs, wherever these were enqueued."""
+
+    _: KW_ONLY
+    timeout: float | None = None
+    backoff: Backoff | None = None
+    give_up_on: tuple[type[BaseException], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Generic[P, C, R]):
+    """A task, and the options of the jobs that are enqueued through it."""
+
+    task: "Task[P, C, R]"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    connection: "sqlite3.Connection | None" = None
+
+    @property
+    def aio(self) -> "AsyncCall[P, C, R]":
+        """The same for async code."""
+        from tenure.aio import AsyncCall
+
+        return AsyncCall(self)
+
+    def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """Return the job that a call with these arguments is, to be enqueued with others."""
+        return NewJob(self.task.type, self.task.arguments.payload(args, kwargs), **self.options)
+
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str:
+        """Store a call with these arguments as a job, and return its id."""
+        return self.task.jobs.enqueue_many([self.job(*args, **kwargs)], connection=self.connection)[0]
+
+
+class Task(Generic[P, C, R]):
+    """A function as a task: called, it is the function; enqueued, a worker calls it."""
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(
+        self,
+        jobs: Client,
+        function: Callable[P, C],
+        type: str | None,
+        options: Mapping[str, Any],
+        policy: Policy,
+    ) -> None:
+        self.type = _name_of(function) if type is None else checks.name("type", type)
+        self.jobs = jobs
+        self.function = function
+        self.is_async = is_async(function)
+        _refuse_method(function)
+        self.policy = policy
+        self.timeout = policy.timeout
+        self.arguments = Arguments(function, self.type)
+        self._call: Call[P, C, R] = Call(self, {**options, "timeout": policy.timeout})
+        # Options that cannot be used are told where the task is written, not where it is enqueued.
+        NewJob(self.type, {}, **self._call.options).entry("checked")
+        functools.update_wrapper(self, function, updated=())
+
+    def __repr__(self) -> str:
+        return f"<Task {self.type!r}>"
+
+    def __reduce__(self) -> str:
+        # As a function: by the place where it is defined.
+        return self.__qualname__
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> C:
+        return self.function(*args, **kwargs)
+
+    @property
+    def aio(self) -> "AsyncTask[P, C, R]":
+        """The same for async code."""
+        from tenure.aio import AsyncTask
+
+        return AsyncTask(self)
+
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str:
+        """Store a call with these arguments as a job, and return its id."""
+        return self._call.enqueue(*args, **kwargs)
+
+    def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """Return the job that a call with these arguments is, to be enqueued with others."""
+        return self._call.job(*args, **kwargs)
+
+    def using(self, **options: Unpack[Options]) -> Call[P, C, R]:
+        """Return this task with these options for what is enqueued through it; the others stay as they are."""
+        checks.refuse_unknown(f"{self.type}.using", options, Options.__annotations__)
+        given = {name: value for name, value in options.items() if name != "connection"}
+        return replace(self._call, options={**self._call.options, **given}, connection=options.get("connection"))
+
+    @known_options
+    def result(self, id: str, timeout: Seconds | None = None) -> R:
+        """Wait for the job to end, so many seconds at most, and return its result.
+
+        Raises `JobFailed` or `JobCancelled` if it ended otherwise, and `TimeoutError` if it has not ended.
+        """
+        job = self.jobs.get(id)
+        if job is not None:
+            self._must_be_mine(job)
+        return self.result_of(self.jobs.wait_for(id, timeout))
+
+    def result_of(self, job: Job) -> R:
+        """Return the result of a completed job of this task as the function returned it."""
+        self._must_be_mine(job)
+        return self.arguments.decode_result(job.result)  # type: ignore[no-any-return]
+
+    def _must_be_mine(self, job: Job) -> None:
+        if job.type != self.type:
+            raise ConfigurationError(f"job {job.id!r} is of type {job.type!r}, not of the task {self.type!r}")
+
+    def is_same(self, function: Callable[..., Any]) -> bool:
+        """Whether this is that function, or that function defined again in the same place, as by a reload."""
+        if function is self.function:
+            return True
+        # A reload compiles anew: one code with two closures is two functions.
+        return not _shares_code(function, self.function) and _place(function) == _place(self.function)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether the function has to be awaited; one that yields cannot be a task."""
+    if inspect.isclass(function):
+        raise ConfigurationError(f"{checks.shown(function)} is a class; a task is a function")
+    call = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - its code
+    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+        raise ConfigurationError(f"{checks.shown(function)} yields; a task is called once, and returns")
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", "")
+    if not name.isidentifier():
+        raise ConfigurationError(f"{checks.shown(function)} has no name to be the type; give one: @jobs.task('name')")
+    return checks.name("type", name)
+
+
+def _refuse_method(function: Callable[..., Any]) -> None:
+    if next(iter(inspect.signature(function).parameters), None) in {"self", "cls"}:
+        raise ConfigurationError(
+            f"{checks.shown(function)} is a method; a task is a function, which has no object to use"
+        )
+
+
+def _shares_code(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    code = getattr(one, "__code__", None)
+    return code is getattr(other, "__code__", None) and getattr(one, "__closure__", None) is not None
+
+
+def _place(function: Callable[..., Any]) -> object:
+    code = getattr(function, "__code__", None)
+    return (
+        object()
+        if code is None
+        else (function.__module__, function.__qualname__, code.co_filename, code.co_firstlineno)
+    )

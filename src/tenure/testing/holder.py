@@ -1,0 +1,22 @@
+"""What the claims in a test share: nothing is done later, and nothing is left to chance."""
+
+from tenure.backends.protocol import Claiming
+from tenure.claim import Holder
+from tenure.core.job import Progress
+from tenure.core.operations import Extension
+from tenure.core.retry import Backoff
+from tenure.keeper import Keeper, Lease, ticks
+
+
+class PromptKeeper(Keeper):
+    """Tells the store at once what a handler reports, in the handler's own thread."""
+
+    def report(self, lease: Lease, progress: Progress) -> None:
+        sent_at = ticks()
+        (holding,) = self._extend([Extension(hold=lease.hold, lease=lease.length, progress=progress)])
+        self.note(lease, holding, sent_at, lease.length)
+
+
+def holder_of(store: Claiming, backoff: Backoff) -> Holder:
+    """Return the holder of claims on this store. Their back-off is the longest that the policy allows."""
+    return Holder(store=store, keeper=PromptKeeper(store.extend), backoff=backoff, random=lambda: 1.0)

@@ -1,0 +1,61 @@
+"""A worker on an event loop of the caller's."""
+
+import asyncio
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tenure.aio.threads import run_alone
+from tenure.errors import ConfigurationError
+from tenure.worker.summary import Summary
+from tenure.worker.worker import USED, Worker
+from tenure.worker_options import WorkerOptions
+
+if TYPE_CHECKING:
+    from tenure.jobs import Jobs
+
+
+class AsyncWorker:
+    """A worker beside what else runs on the event loop. As an async block, it ends with the block."""
+
+    sync: Worker
+    """The worker itself, once the block is entered."""
+
+    def __init__(self, jobs: "Jobs", options: WorkerOptions) -> None:
+        self._make = partial(Worker, jobs, options)
+        self._serving: asyncio.Task[Any] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._serving is not None:
+            raise ConfigurationError(USED)
+        # In a thread: it opens the store.
+        self.sync = await run_alone(self._make)
+        self._serving = asyncio.create_task(self.sync.serve(), name="tenure-worker")
+        try:
+            await self.sync.started()
+        except BaseException:
+            self._serving.cancel()
+            await asyncio.gather(self._serving, return_exceptions=True)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._serving is not None:
+            await self._serving
+
+    @property
+    def name(self) -> str:
+        """The name under which it claims: no other worker has it."""
+        return self.sync.name
+
+    @property
+    def summary(self) -> Summary:
+        """What it did so far."""
+        return self.sync.summary
+
+    def stop(self, *, now: bool = False) -> None:
+        """Claim no more, and end when the handlers have ended or the grace is over; `now`, without waiting."""
+        self.sync.stop(now=now)

@@ -1,0 +1,202 @@
+"""A task as a worker calls it, and what follows from how that ended."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
+from dataclasses import replace
+from types import CoroutineType, TracebackType
+from typing import Any, TypeGuard
+
+from tenure.claim import Holder
+from tenure.core import checks, transitions
+from tenure.core.answers import Answer, Fail, Retry
+from tenure.core.constructor import quick_constructor
+from tenure.core.job import Job, State
+from tenure.core.operations import ClaimRequest, Hold, Settlement
+from tenure.errors import ConfigurationError, InvalidPayload
+from tenure.headline import headline_of
+from tenure.keeper import BadNews, Lease
+from tenure.run import Interrupted, Run, Stop
+from tenure.tasks.registry import Block
+from tenure.tasks.task import Task
+
+log = logging.getLogger(__name__)
+
+_build_hold = quick_constructor(Hold)
+
+
+class Handler:
+    """One a task and worker. It decides nothing about when and where it runs."""
+
+    __slots__ = ("_arounds", "_encode", "_function", "_give_up_on", "_named", "_timeout", "holder", "is_async", "type")
+
+    def __init__(self, task: Task[..., Any, Any], holder: Holder, arounds: Sequence[Callable[[], Block]]) -> None:
+        policy, arguments = task.policy, task.arguments
+        arguments.resolve()
+        self.type = task.type
+        self.is_async = task.is_async
+        self.holder = holder if policy.backoff is None else replace(holder, backoff=policy.backoff)
+        self._function = task.function
+        self._named = arguments.named
+        self._encode = None if arguments.result_is_plain else arguments.encode_result
+        self._timeout = task.timeout
+        self._give_up_on = policy.give_up_on
+        self._arounds = tuple(arounds)
+
+    def run_of(self, job: Job, request: ClaimRequest, sent_at: float, on_bad_news: BadNews | None = None) -> Run:
+        """Return the run of a job that was claimed by a request, sent at that moment."""
+        hold = _build_hold(id=job.id, fence=job.fence, token=request.token)
+        run = Run(self.holder, job, Lease(hold, request.lease, sent_at, on_bad_news=on_bad_news))
+        run.handler = self
+        return run
+
+    def time_limit(self, job: Job) -> float | None:
+        return self._timeout if job.timeout is None else job.timeout
+
+    def overtime(self, run: Run) -> TimeoutError:
+        """Return what is recorded of a run that was stopped by its time limit."""
+        return TimeoutError(f"{self.type!r} took longer than its time limit of {self.time_limit(run.job):g} seconds")
+
+    def call(self, run: Run) -> Any:
+        """Call a synchronous task."""
+        if not self._arounds:
+            return self._result(self._function(**self._named(run.job.payload)))
+        with ExitStack() as stack:
+            for around in self._arounds:
+                block = around()
+                if not isinstance(block, AbstractContextManager):
+                    raise ConfigurationError(
+                        f"around gave {checks.shown(block)} for {self.type!r}, which is not async: it has to be a "
+                        "context manager that is not async"
+                    )
+                stack.enter_context(block)
+            return self._result(self._function(**self._named(run.job.payload)))
+
+    async def call_async(self, run: Run) -> Any:
+        """Call an async task."""
+        if not self._arounds:
+            return await self._function(**self._named(run.job.payload))
+        async with AsyncExitStack() as stack:
+            for around in self._arounds:
+                block = around()
+                if isinstance(block, AbstractContextManager):
+                    stack.enter_context(block)
+                else:
+                    await stack.enter_async_context(block)
+            return await self._function(**self._named(run.job.payload))
+
+    def _result(self, value: Any) -> Any:
+        if isinstance(value, CoroutineType):
+            value.close()
+            raise ConfigurationError(f"{self.type!r} is not async but returned a coroutine; write it with `async def`")
+        return value
+
+    def ending(self, run: Run, value: Any, error: BaseException | None) -> Settlement | None:
+        """Return the settlement that follows from what the task returned or raised; None if there is nothing to settle.
+
+        That is so if the handler has settled the run by itself, or has lost it.
+        """
+        if run.is_settled or run.lease.is_over:
+            if error is not None and run.is_settled:
+                log.warning("job %s was %s, and raised %s", run.id, run.outcome, headline_of(error), extra=facts(run))
+            return None
+        try:
+            return self._ending_with(run, value) if error is None else self._ending_by(run, error)
+        except BaseException:
+            # Not to be blamed on the job, but it must not be held for ever, nor be tried for ever.
+            log.exception("the end of job %s cannot be told", run.id, extra=facts(run))
+            return run.failure("the worker could not tell how the run ended; its log has the reason")
+
+    def _ending_with(self, run: Run, value: Any) -> Settlement:
+        if self._encode is not None and not isinstance(value, Answer):
+            try:
+                value = self._encode(value)
+            except Exception:  # noqa: BLE001 - the work is done, whatever is wrong with its result
+                self._say_that_the_result_is_dropped(run, value)
+                return transitions.completed_without_result(run.lease.hold)
+        settlement, mistake = run.ending_with(value)
+        if isinstance(mistake, InvalidPayload):
+            self._say_that_the_result_is_dropped(run, value)
+        elif mistake is not None or isinstance(value, Fail | Retry):
+            self._say_that_it_failed(run, settlement, mistake or value)
+        return settlement
+
+    def _ending_by(self, run: Run, error: BaseException) -> Settlement:
+        if run.is_loss(error):
+            return transitions.released(run.lease.hold)
+        if isinstance(error, Answer) or is_from_keyboard(error):
+            settlement = run.ending_by(error)
+            if isinstance(error, Fail | Retry):
+                self._say_that_it_failed(run, settlement, error)
+            return settlement
+        if isinstance(error, asyncio.CancelledError | Interrupted) and run.stop is not None:
+            return self._ending_by_stop(run, run.stop, error)
+        if run.stop is Stop.SHUTDOWN:
+            return transitions.released(run.lease.hold)
+        settlement = run.failure(_of_the_task(error), final=isinstance(error, self._give_up_on))
+        self._say_that_it_failed(run, settlement, error)
+        return settlement
+
+    def _ending_by_stop(self, run: Run, stop: Stop, cause: BaseException) -> Settlement:
+        match stop:
+            case Stop.CANCEL:
+                return transitions.cancelled(run.lease.hold)
+            case Stop.TIME_LIMIT:
+                error = self.overtime(run)
+                # Its traceback says where the handler was.
+                error.__cause__ = _of_the_task(cause)
+                settlement = run.failure(error, final=isinstance(error, self._give_up_on))
+                self._say_that_it_failed(run, settlement, error)
+                return settlement
+            case Stop.LOST | Stop.SHUTDOWN:
+                # Of a lost one, if nobody has taken it over yet: then it is not taken for a crash.
+                return transitions.released(run.lease.hold)
+
+    def _say_that_the_result_is_dropped(self, run: Run, value: Any) -> None:
+        # Not the result itself, which nobody asked to have in a log.
+        log.error(
+            "job %s (%s) is completed, but its result, a %s, cannot be kept as JSON by its annotation",
+            run.id,
+            self.type,
+            type(value).__name__,
+            extra=facts(run),
+        )
+
+    def _say_that_it_failed(self, run: Run, settlement: Settlement, error: BaseException) -> None:
+        # What is wrong with a payload stands in the job's history; what is logged has nothing of it.
+        is_shown = not isinstance(error, InvalidPayload)
+        what = headline_of(error) if is_shown else "the payload does not fit, see the errors of the job"
+        if settlement.state is State.FAILED:
+            trace = None if isinstance(error, Answer | InvalidPayload) else error
+            log.error("job %s (%s) failed for good: %s", run.id, self.type, what, exc_info=trace, extra=facts(run))
+            return
+        log.warning(
+            "job %s (%s) failed, attempt %s of %s, again in %.1f s: %s",
+            run.id,
+            self.type,
+            run.attempt,
+            run.job.max_attempts or "any number",
+            settlement.delay or 0.0,
+            what,
+            extra=facts(run),
+        )
+
+
+def is_from_keyboard(error: BaseException | None) -> TypeGuard[KeyboardInterrupt]:
+    """Whether somebody pressed Ctrl-C: that comes to the main thread alone. Elsewhere a task raised it by itself."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def facts(run: Run) -> dict[str, object]:
+    """Return what every line about a run says, for logs that are read by machines. Never the payload."""
+    return {"job": run.id, "type": run.job.type, "queue": run.job.queue, "attempt": run.attempt, "fence": run.fence}
+
+
+def _of_the_task(error: BaseException) -> BaseException:
+    """Return the error with a traceback that begins in the code of the user."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("tenure."):
+        trace = trace.tb_next
+    return error.with_traceback(trace)

@@ -1,0 +1,28 @@
+"""What a worker did."""
+
+from dataclasses import dataclass, fields
+
+from tenure.core.job import Outcome
+
+
+@dataclass(slots=True)
+class Summary:
+    """How many runs of a worker ended in which way. `lost` were taken over by others: what they did is not recorded."""
+
+    completed: int = 0
+    failed: int = 0
+    retried: int = 0
+    snoozed: int = 0
+    released: int = 0
+    cancelled: int = 0
+    lost: int = 0
+    unrecorded: int = 0
+    """Ended while the store did not answer, until the worker had to go. Their leases run out, and they run again."""
+
+    def __str__(self) -> str:
+        counts = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return ", ".join(f"{number:,} {name}" for name, number in counts if number) or "nothing to do"
+
+    def note(self, outcome: Outcome, number: int = 1) -> None:
+        """Count endings that landed."""
+        setattr(self, outcome.value, getattr(self, outcome.value) + number)

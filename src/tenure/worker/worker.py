@@ -1,0 +1,321 @@
+"""A worker: what it consists of, and how its parts begin and end."""
+
+import asyncio
+import inspect
+import logging
+import os
+import platform
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from contextvars import copy_context
+from importlib.metadata import version
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tenure.aio.threads import run_alone
+from tenure.core import checks
+from tenure.core.operations import Beat, ClaimRequest
+from tenure.errors import ConfigurationError
+from tenure.identity import new_token
+from tenure.run import Run, Stop
+from tenure.worker.board import Board
+from tenure.worker.claimer import Claimer
+from tenure.worker.duties import Duties, Duty
+from tenure.worker.handler import Handler
+from tenure.worker.janitor import Janitor
+from tenure.worker.lookout import Lookout
+from tenure.worker.loop_slots import LoopSlots
+from tenure.worker.presence import Presence, Strangers
+from tenure.worker.scheduler import Scheduler
+from tenure.worker.summary import Summary
+from tenure.worker.thread_slots import ThreadSlots
+from tenure.worker.watchdog import Watchdog
+from tenure.worker_options import Settings, WorkerOptions, settings_of
+
+if TYPE_CHECKING:
+    from tenure.jobs import Jobs
+
+log = logging.getLogger(__name__)
+
+USED = "a worker runs once; make another"
+
+PATIENCE = 5.0
+"""Seconds that an event loop has to end when all jobs have ended. One that stands still is left behind."""
+STEP = 0.5
+"""Seconds after which a signal is noticed at the latest."""
+
+
+class Worker:
+    """Runs the tasks of a `Jobs`. As a block it does so in threads of its own, and ends with the block."""
+
+    def __init__(self, jobs: "Jobs", options: WorkerOptions) -> None:
+        self._jobs = jobs
+        self._settings: Settings = settings_of(options, jobs.tasks)
+        self._store, self._holder = jobs._open()
+        handlers = (Handler(jobs.tasks[type], self._holder, jobs._arounds) for type in self._settings.types)
+        self._handlers = {handler.type: handler for handler in handlers}
+        self._refuse_async_blocks_around_sync_tasks()
+        self._board = Board(self._settings.concurrency, self._hand_over)
+        self._claimer = Claimer(
+            holder=self._holder,
+            handlers=self._handlers,
+            request=ClaimRequest(
+                queues=self._settings.queues,
+                types=self._settings.types,
+                lease=self._settings.lease,
+                worker=self._settings.name,
+                token=new_token(),
+            ),
+            board=self._board,
+            watch=self._watch,
+            interrupt=self._interrupt,
+            grace=self._settings.grace,
+            drain=self._settings.drain,
+            is_closed=lambda: jobs._is_closed,
+        )
+        self._lookout = Lookout(self._store, self._settings.queues, self._settings.types, self._claimer.look)
+        self._loop_slots: LoopSlots | None = None
+        self._thread_slots: ThreadSlots | None = None
+        self._started: Future[None] = Future()
+        self._ended: Future[None] = Future()
+        self._left: Future[None] = Future()
+        self._is_hurried = False
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.name!r} of {', '.join(self._handlers)}>"
+
+    @property
+    def name(self) -> str:
+        """The name under which it claims: no other worker has it."""
+        return self._settings.name
+
+    @property
+    def summary(self) -> Summary:
+        """What it did so far."""
+        return self._claimer.summary
+
+    def stop(self, *, now: bool = False) -> None:
+        """Claim no more, and end when the handlers have ended, or the grace is over; `now`, without waiting for them.
+
+        This returns at once, and may be called from anywhere.
+        """
+        self._is_hurried = self._is_hurried or now
+        self._claimer.stop(now=now)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self.join()
+
+    def start(self) -> None:
+        """Begin to run jobs, in threads of its own."""
+        self._must_be_new()
+        run = copy_context().run
+        self._thread = threading.Thread(target=run, args=(self._run_loop,), name="tenure-worker", daemon=True)
+        self._thread.start()
+        try:
+            _result_of(self._started)
+        except BaseException:
+            self.stop(now=True)
+            raise
+
+    def join(self) -> None:
+        """Wait until it has ended. Raises what went wrong, if something did."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        _result_of(self._ended)
+        # Lifespans have the time that they need to be left, unless there is none, or a handler may block the loop.
+        while thread.is_alive() and not (self._left.done() or self._is_hurried or self._claimer.has_abandoned):
+            wait([self._left], STEP)
+        thread.join(0.0 if self._claimer.is_loop_stalled else PATIENCE)
+        if thread.is_alive():
+            log.warning("the event loop of worker %s does not end, and is left behind", self.name)
+        if self._error is not None:
+            raise self._error
+
+    async def serve(self) -> Summary:
+        """Run on the present event loop until it is stopped."""
+        try:
+            async with AsyncExitStack() as lifespans:
+                for lifespan in self._jobs._lifespans:
+                    await _enter(lifespans, lifespan())
+                await self._serve()
+            self._left.set_result(None)
+        except BaseException as exc:
+            if not self._started.done():
+                self._started.set_exception(exc)
+            if not self._ended.done():
+                self._ended.set_exception(exc)
+            raise
+        return self.summary
+
+    async def started(self) -> None:
+        """Wait until it has begun. Raises what went wrong, if something did."""
+        started = asyncio.wrap_future(self._started)
+        # Who waits may be cancelled, and then nobody asks how it went.
+        started.add_done_callback(lambda each: each.cancelled() or each.exception())
+        # Shielded: a cancel of who waits is not one of the future that the worker sets.
+        await asyncio.shield(started)
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        # Both here: so handlers of both kinds see the context variables of the caller and of the lifespans.
+        self._loop_slots = LoopSlots(loop, self._board, self._claimer)
+        self._thread_slots = ThreadSlots(self._board, self._claimer)
+        watchdog = Watchdog(loop, self._claimer, self._board, self._give_up, self._interrupt)
+        presence = Presence(self._store, self._beat(), watchdog.quiet_for)
+        # A store that cannot be used is told here and now; one that goes away later is waited for.
+        await run_alone(presence.show)
+        duties = Duties([presence.show, Strangers(self._store).look, *self._own_duties()])
+        self._say_hello()
+        threads = [_thread("lookout", self._lookout.run), _thread("duties", duties.run)]
+        conduct = self._conduct(presence, duties, watchdog, threads)
+        # The claimer last: what it needs is there, or is told to be missing before anything is claimed.
+        for thread in (*threads, _thread("watchdog", watchdog.run), _thread("claimer", conduct)):
+            thread.start()
+        self._started.set_result(None)
+        await self._until_ended()
+        await self._loop_slots.close()
+
+    async def _until_ended(self) -> None:
+        """Wait for the claimer to end. A cancel asks it to; a second one does not wait for handlers."""
+        ended = asyncio.wrap_future(self._ended)
+        cancels = 0
+        while not ended.done():
+            try:
+                await asyncio.wait([ended])
+            except asyncio.CancelledError:
+                cancels += 1
+                self.stop(now=cancels > 1)
+        ended.result()
+        if cancels:
+            raise asyncio.CancelledError
+
+    def _conduct(
+        self, presence: Presence, duties: Duties, watchdog: Watchdog, threads: Sequence[threading.Thread]
+    ) -> Callable[[], None]:
+        def conduct() -> None:
+            error: BaseException | None = None
+            try:
+                self._claimer.run()
+            except BaseException as exc:  # noqa: BLE001 - whoever waits for the worker is told
+                error = exc
+            for part in (duties, watchdog, self._lookout, self._thread_slots):
+                if part is not None:
+                    part.close()
+            # When the worker has ended, nothing of it uses the store any more.
+            for thread in threads:
+                thread.join(PATIENCE)
+            if not self._claimer.is_store_failing:
+                presence.sign_off()
+            log.info("the worker %s has ended: %s", self.name, self.summary)
+            # It may have ended before, by what went wrong at the start.
+            if self._ended.done():
+                return
+            if error is None:
+                self._ended.set_result(None)
+            else:
+                self._ended.set_exception(error)
+
+        return conduct
+
+    def _run_loop(self) -> None:
+        try:
+            asyncio.run(self.serve())
+        except BaseException as exc:  # noqa: BLE001 - whoever waits is told
+            self._error = exc
+
+    def _own_duties(self) -> Sequence[Duty]:
+        janitor = Janitor(self._store, self._jobs.keep)
+        schedulers = [
+            Scheduler(self._store, each)
+            for each in self._jobs._periodic.values()
+            if each.call.task.type in self._handlers and not self._settings.drain
+        ]
+        return [janitor.clean, *(scheduler.give_out for scheduler in schedulers)]
+
+    def _hand_over(self, runs: Sequence[Run]) -> None:
+        in_loop = [run for run in runs if run.handler.is_async]
+        if in_loop and self._loop_slots is not None:
+            self._loop_slots.hand_over(in_loop)
+        if len(in_loop) < len(runs) and self._thread_slots is not None:
+            self._thread_slots.hand_over([run for run in runs if not run.handler.is_async])
+
+    def _interrupt(self, run: Run, why: Stop) -> None:
+        slots = self._loop_slots if run.handler.is_async else self._thread_slots
+        if slots is not None:
+            slots.stop(run, why)
+
+    def _give_up(self, run: Run) -> None:
+        """Let the lease of a handler run out that does not end, and give its slot to others."""
+        self._holder.keeper.end(run.lease)
+        self._board.give_up(run)
+        self._claimer.look()
+
+    def _watch(self) -> None:
+        self._lookout.watch()
+
+    def _beat(self) -> Beat:
+        settings = self._settings
+        return Beat(
+            name=settings.name,
+            host=platform.node(),
+            pid=os.getpid(),
+            version=version("tenure"),
+            concurrency=settings.concurrency,
+            queues=settings.queues,
+            types=settings.types,
+        )
+
+    def _say_hello(self) -> None:
+        settings = self._settings
+        log.info(
+            "the worker %s runs %s from %s, %s at a time",
+            settings.name,
+            ", ".join(settings.types),
+            "every queue" if settings.queues is None else f"the queues {', '.join(settings.queues)}",
+            settings.concurrency,
+        )
+
+    def _refuse_async_blocks_around_sync_tasks(self) -> None:
+        types = [type for type, handler in self._handlers.items() if not handler.is_async]
+        for around in self._jobs._arounds:
+            if types and inspect.isasyncgenfunction(inspect.unwrap(around)):
+                raise ConfigurationError(
+                    f"{getattr(around, '__name__', around)!r} is an async block, which cannot be put around the task "
+                    f"{types[0]!r}, which is not async; use a block that is not async"
+                )
+
+    def _must_be_new(self) -> None:
+        if self._started.done() or self._thread is not None:
+            raise ConfigurationError(USED)
+
+
+def _thread(name: str, target: Callable[[], None]) -> threading.Thread:
+    return threading.Thread(target=target, name=f"tenure-{name}", daemon=True)
+
+
+async def _enter(stack: AsyncExitStack, block: object) -> None:
+    if isinstance(block, AbstractContextManager):
+        stack.enter_context(block)
+    elif isinstance(block, AbstractAsyncContextManager):
+        await stack.enter_async_context(block)
+    else:
+        raise ConfigurationError(f"lifespan gave {checks.shown(block)}; it has to be a context manager")
+
+
+def _result_of(future: Future[None]) -> None:
+    """Wait for it, in steps: Python notices a signal that comes at the brink of a wait only when that is over."""
+    while not future.done():
+        wait([future], STEP)
+    future.result()

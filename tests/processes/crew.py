@@ -1,0 +1,96 @@
+"""Worker processes as a test has them in hand: started, told to end, frozen, killed, and gone afterwards."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.processes.stage import PATIENCE, Stage, until
+
+ROOT = Path(__file__).parents[2]
+
+
+class Member:
+    """One worker process. The options are those of `Jobs.work`."""
+
+    def __init__(self, stage: Stage, number: int, options: dict[str, Any]) -> None:
+        self._log = stage.folder / f"log-{number}"
+        self._summary = stage.folder / f"summary-{number}"
+        with self._log.open("wb") as log, self._summary.open("wb") as summary:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.processes.scenes", "work", str(stage.folder), json.dumps(options)],
+                cwd=ROOT,
+                stdout=summary,
+                stderr=log,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def freeze(self) -> None:
+        """Stop it wherever it is; return when it stands still."""
+        self.send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self.code()
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def code(self, within: float = PATIENCE) -> int:
+        """Return its exit code, when it has ended."""
+        return self._process.wait(within)
+
+    def summary(self) -> dict[str, int]:
+        """Return what it says that it did, when it has ended."""
+        self.code()
+        return {name: int(number) for name, number in json.loads(self._summary.read_text()).items()}
+
+    def said(self, what: str) -> list[str]:
+        """Return the lines of its log that contain this."""
+        return [line for line in self._log.read_text().splitlines() if what in line]
+
+    def says(self, what: str) -> None:
+        """Wait until its log contains this."""
+        until(lambda: self.said(what))
+
+    def clear_away(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+
+class Crew:
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._members: list[Member] = []
+
+    def start(self, **options: Any) -> Member:
+        """Start a worker."""
+        self._members.append(Member(self._stage, len(self._members), options))
+        return self._members[-1]
+
+    def clear_away(self) -> None:
+        for each in self._members:
+            each.clear_away()
+
+
+@contextmanager
+def crew_on(stage: Stage) -> Iterator[Crew]:
+    """Give a crew; on leaving, none of its workers is left."""
+    crew = Crew(stage)
+    try:
+        yield crew
+    finally:
+        crew.clear_away()

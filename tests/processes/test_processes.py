@@ -1,0 +1,310 @@
+"""Workers as processes: told to end, killed, frozen, poisoned, and cut off from their store."""
+
+import signal
+
+import pytest
+
+import tenure
+from tenure import Outcome, State
+from tenure.transaction import transactional
+from tests.processes.crew import Crew
+from tests.processes.scenes import play
+from tests.processes.stage import Stage, until
+from tests.processes.verdict import verdict_of_runs
+
+SOON = 25.0
+"""Seconds that a worker may take to end when it waits for no handler, on a machine that has much else to do."""
+
+
+def job_of(jobs: tenure.Jobs, id: str) -> tenure.Job:
+    job = jobs.get(id)
+    assert job is not None
+    return job
+
+
+def outcomes(job: tenure.Job) -> list[Outcome]:
+    return [ending.outcome for ending in job.history]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_is_told_to_end_waits_for_its_handlers_and_ends_well(
+    stage: Stage, jobs: tenure.Jobs, crew: Crew, number: signal.Signals
+) -> None:
+    jobs.enqueue_many([tenure.NewJob("hold", id="sync"), tenure.NewJob("hold_async", id="async")])
+    worker = crew.start()
+    until(lambda: len(stage.told("began")) == 2)
+
+    worker.send(number)
+    worker.says("stops; still running: 2")
+    jobs.enqueue("quick", id="later")
+    stage.gate.touch()
+
+    assert worker.code() == 0
+    assert [job_of(jobs, id).state for id in ("sync", "async", "later")] == ["completed", "completed", "queued"]
+    assert job_of(jobs, "sync").result == worker.pid
+    assert worker.summary()["completed"] == 2
+
+
+def test_a_worker_that_ends_gives_back_at_once_what_it_has_not_begun(
+    stage: Stage, jobs: tenure.Jobs, crew: Crew
+) -> None:
+    jobs.enqueue_many(tenure.NewJob("quick") for _ in range(500))
+    jobs.enqueue("hold", id="held")
+    jobs.enqueue_many(tenure.NewJob("quick", queue="behind") for _ in range(500))
+    worker = crew.start(concurrency=1)
+    until(lambda: jobs.stats().total("running", queue="behind"))
+
+    worker.send(signal.SIGTERM)
+    until(lambda: not jobs.stats().total("running", queue="behind"))
+
+    given_back = [job for job in jobs.find(queue="behind") if job.fence]
+    assert job_of(jobs, "held").state is State.RUNNING
+    assert given_back
+    assert {(job.state, job.attempts, job.crashes) for job in given_back} == {(State.QUEUED, 0, 0)}
+    assert all(set(outcomes(job)) == {Outcome.RELEASED} for job in given_back)
+    stage.gate.touch()
+    assert worker.code() == 0
+    assert job_of(jobs, "held").state is State.COMPLETED
+
+
+def test_what_a_worker_claims_while_it_is_told_to_end_is_not_lost(stage: Stage, jobs: tenure.Jobs, crew: Crew) -> None:
+    jobs.enqueue("hold", id="held")
+    worker = crew.start(concurrency=20)
+    until(lambda: stage.told("began"))
+
+    with transactional(jobs._backend).transaction() as connection:
+        stage.gate.touch()
+        until(lambda: stage.told("ended"))
+        jobs.enqueue_many((tenure.NewJob("quick", queue="late") for _ in range(10)), connection=connection)
+        worker.send(signal.SIGTERM)
+
+    assert worker.code() == 0
+    assert job_of(jobs, "held").state is State.COMPLETED
+    assert {(job.state, job.attempts) for job in jobs.find(queue="late")} <= {("queued", 0), ("completed", 1)}
+
+
+def test_after_the_grace_handlers_are_stopped_and_their_jobs_given_back(
+    stage: Stage, jobs: tenure.Jobs, crew: Crew
+) -> None:
+    ids = ["hold", "hold_async", "sleep_on"]
+    jobs.enqueue_many(tenure.NewJob(id, id=id) for id in ids)
+    worker = crew.start(grace=0.3)
+    until(lambda: len(stage.told("began")) == 3)
+
+    worker.send(signal.SIGTERM)
+
+    assert worker.code(SOON) == 0
+    assert [line.id for line in stage.told("interrupted")] == ["hold"]
+    assert [line.id for line in stage.told("cancelled")] == ["hold_async"]
+    given_back = [job_of(jobs, id) for id in ids]
+    assert [(job.state, job.attempts) for job in given_back] == [(State.QUEUED, 0)] * 3
+    assert [outcomes(job) for job in given_back] == [[Outcome.RELEASED]] * 3
+
+
+def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs, crew: Crew) -> None:
+    jobs.enqueue_many([tenure.NewJob("hold", id="sync"), tenure.NewJob("hold_async", id="async")])
+    worker = crew.start(grace=3600)
+    until(lambda: len(stage.told("began")) == 2)
+
+    worker.send(signal.SIGTERM)
+    worker.says("stops; still running: 2")
+    worker.send(signal.SIGTERM)
+
+    assert worker.code(SOON) == 0
+    assert worker.summary()["released"] == 2
+    assert [(job.state, job.attempts) for job in jobs.find()] == [(State.QUEUED, 0)] * 2
+
+
+def test_a_signal_that_does_not_interrupt_the_main_thread_is_noticed(jobs: tenure.Jobs, crew: Crew) -> None:
+    jobs.enqueue("quick", id="first")
+    worker = crew.start()
+    jobs.wait_for("first", timeout=30)
+
+    jobs.enqueue("receive_a_signal", id="job")
+
+    assert worker.code(SOON) == 0
+    assert job_of(jobs, "job").state is State.COMPLETED
+
+
+def test_a_handler_that_blocks_the_event_loop_does_not_keep_a_worker_from_ending(
+    stage: Stage, jobs: tenure.Jobs, crew: Crew
+) -> None:
+    jobs.enqueue("block_the_loop", {"seconds": 3600}, id="blocking")
+    worker = crew.start(grace=0.3)
+    until(lambda: stage.told("began"))
+
+    worker.send(signal.SIGTERM)
+
+    assert worker.code(SOON) == 0
+    job = job_of(jobs, "blocking")
+    assert (job.state, job.attempts, outcomes(job)) == (State.QUEUED, 0, [Outcome.RELEASED])
+
+
+def test_the_job_of_a_killed_worker_runs_again_and_its_history_says_why(
+    stage: Stage, jobs: tenure.Jobs, crew: Crew
+) -> None:
+    jobs.enqueue("hold", id="job")
+    killed = crew.start(lease=1, name="first")
+    until(lambda: stage.told("began"))
+
+    killed.kill()
+    other = crew.start(lease=1, name="second")
+    until(lambda: len(stage.told("began")) == 2)
+    stage.gate.touch()
+    job = jobs.wait_for("job", timeout=30)
+
+    (ending,) = job.history
+    assert (job.result, job.fence, job.attempts, job.crashes) == (other.pid, 2, 2, 1)
+    assert (ending.outcome, ending.fence) == (Outcome.EXPIRED, 1)
+    assert ending.worker is not None
+    assert ending.error is not None
+    assert ending.worker.startswith("first@")
+    assert ending.worker in ending.error
+    assert f"pid {killed.pid}" in ending.error
+
+
+@pytest.mark.parametrize(("poison", "code"), [("leave", 1), ("crash", -signal.SIGSEGV)])
+def test_a_job_that_kills_its_worker_fails_after_three_crashes_and_takes_no_other_along(
+    jobs: tenure.Jobs, crew: Crew, poison: str, code: int
+) -> None:
+    jobs.enqueue_many(tenure.NewJob("quick") for _ in range(300))
+    jobs.enqueue(poison, id="poison", max_crashes=3)
+    jobs.enqueue_many(tenure.NewJob("quick", max_crashes=3) for _ in range(300))
+
+    victims = []
+    for _ in range(3):
+        victims.append(crew.start(lease=1, concurrency=1))
+        assert victims[-1].code() == code
+    survivor = crew.start(lease=1, concurrency=1)
+    until(lambda: jobs.stats().total("completed") == 600)
+    until(lambda: job_of(jobs, "poison").state is State.FAILED)
+
+    failed = job_of(jobs, "poison")
+    assert (failed.attempts, failed.crashes) == (3, 3)
+    assert all(f"pid {each.pid}" in error for each, error in zip(victims, failed.errors, strict=True))
+    assert any(job.crashes for job in jobs.find(type="quick"))
+    survivor.send(signal.SIGTERM)
+    assert survivor.code() == 0
+
+
+def test_jobs_that_run_beside_one_that_kills_its_worker_are_not_failed_by_it(jobs: tenure.Jobs, crew: Crew) -> None:
+    ids = jobs.enqueue_many(tenure.NewJob("last_a_second", max_crashes=3) for _ in range(2))
+    jobs.enqueue("leave", id="poison", max_crashes=3)
+    ids += jobs.enqueue_many(tenure.NewJob("last_a_second", max_crashes=3) for _ in range(1))
+
+    while job_of(jobs, "poison").state is not State.FAILED or jobs.stats().total("completed") < 3:
+        worker = crew.start(lease=1, concurrency=4)
+        until(lambda: worker.has_ended() or jobs.stats().total("running") + jobs.stats().total("due") == 0)  # noqa: B023
+        worker.kill()
+
+    assert [job_of(jobs, id).state for id in ids] == [State.COMPLETED] * 3
+    assert job_of(jobs, "poison").crashes == 3
+
+
+def test_a_child_that_a_handler_forked_can_be_ended(jobs: tenure.Jobs, crew: Crew) -> None:
+    id = jobs.enqueue("end_a_child")
+    crew.start()
+
+    assert jobs.wait_for(id, timeout=30).result == -signal.SIGTERM
+
+
+def test_a_child_that_comes_back_from_its_handler_runs_no_jobs(jobs: tenure.Jobs, crew: Crew, stage: Stage) -> None:
+    ids = jobs.enqueue_many(tenure.NewJob("quick") for _ in range(500))
+    id = jobs.enqueue("fork_and_return")
+    ids += jobs.enqueue_many(tenure.NewJob("quick") for _ in range(500))
+    worker = crew.start(concurrency=1)
+
+    assert jobs.wait_for(id, timeout=30).result == "from the parent"
+    until(lambda: jobs.stats().total("completed") == 1_001)
+    assert sorted(line.id for line in stage.told("began")) == sorted(ids)
+    assert {line.pid for line in stage.told("began")} == {worker.pid}
+
+
+def test_a_job_that_asks_for_too_much_memory_fails_and_its_worker_goes_on(jobs: tenure.Jobs, crew: Crew) -> None:
+    jobs.enqueue("hoard", id="hoard", max_attempts=1)
+    worker = crew.start(lease=5)
+    until(lambda: job_of(jobs, "hoard").state is State.FAILED)
+
+    jobs.enqueue("quick", id="after")
+    jobs.wait_for("after", timeout=30)
+
+    job = job_of(jobs, "hoard")
+    assert (job.attempts, job.crashes, outcomes(job)) == (1, 0, [Outcome.FAILED])
+    assert "MemoryError" in job.errors[0]
+    worker.send(signal.SIGTERM)
+    assert worker.code() == 0
+
+
+def test_fifty_restarts_under_load_lose_nothing_and_cost_no_attempt(stage: Stage) -> None:
+    seen = play("restarts", stage, 5_000, 50)
+
+    found = verdict_of_runs(stage)
+    assert seen == {"restarted": [0] * 50, "ended": [0] * 3}
+    assert found["states"] == {"completed": 5_000}
+    assert found["attempts burnt"] == 0
+    assert found["never ran"] == 0
+    assert found["ran more than once"] == 0
+    assert set(found["happened"]) <= {"enqueued", "claimed", "released", "completed"}
+    assert found["happened"]["completed"] == 5_000
+    assert found["integrity"] == "ok"
+    assert found["numbers are true"]
+
+
+def test_thirty_kills_under_load_lose_nothing_and_each_second_run_has_its_reason(stage: Stage) -> None:
+    seen = play("kills", stage, 3_000, 30)
+
+    found = verdict_of_runs(stage)
+    assert seen == {"killed": [-signal.SIGKILL] * 30, "ended": [0] * 3}
+    assert found["states"] == {"completed": 3_000}
+    assert found["happened"]["completed"] == 3_000
+    assert found["never ran"] == 0
+    assert found["ran more than once"] > 0
+    assert found["ran again without a reason"] == []
+    assert found["crashes"] == found["happened"]["expired"] > 0
+    assert found["integrity"] == "ok"
+    assert found["numbers are true"]
+
+
+def test_the_late_result_of_a_frozen_worker_is_refused(stage: Stage, jobs: tenure.Jobs, crew: Crew) -> None:
+    jobs.enqueue("hold", id="job")
+    frozen = crew.start(lease=1)
+    until(lambda: stage.told("began"))
+
+    frozen.freeze()
+    other = crew.start(lease=1)
+    until(lambda: len(stage.told("began")) == 2)
+    stage.gate.touch()
+    jobs.wait_for("job", timeout=30)
+    frozen.send(signal.SIGCONT)
+    until(lambda: len(stage.told("ended")) == 2)
+    frozen.send(signal.SIGTERM)
+
+    job = job_of(jobs, "job")
+    assert frozen.code() == 0
+    assert (frozen.summary()["completed"], frozen.summary()["lost"]) == (0, 1)
+    assert (job.result, job.fence, outcomes(job)) == (other.pid, 2, [Outcome.EXPIRED])
+
+
+@pytest.mark.parametrize("kind", ["block_the_loop", "burn"])
+def test_a_handler_that_lets_nothing_else_run_for_three_leases_keeps_its_job(
+    jobs: tenure.Jobs, crew: Crew, kind: str
+) -> None:
+    jobs.enqueue(kind, {"seconds": 3.3}, id="job")
+    busy, rival = crew.start(lease=1), crew.start(lease=1)
+
+    job = jobs.wait_for("job", timeout=30)
+
+    assert (job.fence, job.attempts, job.history) == (1, 1, ())
+    for each in (busy, rival):
+        each.send(signal.SIGTERM)
+        assert each.code() == 0
+
+
+@pytest.mark.parametrize("kind", ["locked", "moved_away"])
+def test_a_worker_tells_once_that_its_store_is_gone_and_goes_on_when_it_is_back(stage: Stage, kind: str) -> None:
+    seen = play("outage", stage, kind, 2)
+
+    assert (seen["went"], seen["came"], seen["errors"]) == (1, 1, [])
+    assert seen["took"] < 2
+    assert seen["attempts"] == {"before": 1, "after": 1}
+    assert seen["code"] == 0

@@ -1,0 +1,30 @@
+"""What the store says after the workers were restarted or killed, beside what the handlers told."""
+
+from collections import defaultdict
+from typing import Any
+
+import tenure
+from tests.processes.stage import Stage
+from tests.sqlite.verdict import verdict
+
+
+def verdict_of_runs(stage: Stage) -> dict[str, Any]:
+    """Return what was found."""
+    began: dict[str, list[int]] = defaultdict(list)
+    for line in stage.told("began"):
+        began[line.id].append(line.fence)
+    with stage.jobs() as jobs:
+        stored = list(jobs.find())
+    return {
+        **verdict(stage.store),
+        "attempts burnt": sum(job.attempts != 1 for job in stored),
+        "never ran": sum(job.id not in began for job in stored),
+        "ran more than once": sum(len(fences) > 1 for fences in began.values()),
+        "ran again without a reason": [job.id for job in stored if not is_explained(job, began[job.id])],
+    }
+
+
+def is_explained(job: tenure.Job, fences: list[int]) -> bool:
+    """Tell whether each run but the one that completed the job is one whose lease ran out, as the history says."""
+    expired = {ending.fence for ending in job.history if ending.outcome is tenure.Outcome.EXPIRED}
+    return len(set(fences)) == len(fences) and set(fences) - expired == {job.fence}

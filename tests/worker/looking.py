@@ -1,0 +1,28 @@
+"""What tests of workers look at, and how they wait for it."""
+
+import time
+from collections.abc import Callable
+
+import tenure
+from tenure.core.job import Outcome
+
+DEADLINE = 30.0
+"""Seconds after which a test has failed: never reached otherwise."""
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for it to be true."""
+    ends_at = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < ends_at, "it did not happen"
+        time.sleep(0.005)
+
+
+def job_of(jobs: tenure.Jobs, id: str) -> tenure.Job:
+    job = jobs.get(id)
+    assert job is not None
+    return job
+
+
+def outcomes(job: tenure.Job) -> list[Outcome]:
+    return [ending.outcome for ending in job.history]

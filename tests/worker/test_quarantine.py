@@ -1,0 +1,70 @@
+"""Jobs that crashed before, in the hands of a worker."""
+
+import threading
+
+import tenure
+from tenure.testing import Clock, Harness
+from tests.worker.looking import DEADLINE
+
+
+def crash(jobs: tenure.Jobs, clock: Clock, times: int) -> None:
+    """Let the leases of all jobs run out so many times."""
+    for _ in range(times):
+        jobs.claim(limit=100, lease=1)
+        clock.advance(2)
+        jobs.reap()
+
+
+def test_a_job_that_may_crash_once_more_runs_with_no_other_beside_it(harness: Harness) -> None:
+    clock = Clock()
+    with tenure.Jobs(harness.open(clock)) as jobs:
+        running, most, lock = 0, 0, threading.Lock()
+
+        @jobs.task
+        def last_chance() -> None:
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            threading.Event().wait(0.02)
+            with lock:
+                running -= 1
+
+        jobs.enqueue_many(last_chance.using(max_crashes=3).job() for _ in range(6))
+        crash(jobs, clock, 2)
+        summary = jobs.work(drain=True, concurrency=4)
+
+        assert (summary.completed, most) == (6, 1)
+
+
+def test_jobs_that_crashed_less_often_run_side_by_side(harness: Harness) -> None:
+    clock = Clock()
+    with tenure.Jobs(harness.open(clock)) as jobs:
+        together = threading.Barrier(3)
+
+        @jobs.task
+        def crashed_once() -> None:
+            together.wait(DEADLINE)
+
+        jobs.enqueue_many(crashed_once.using(max_crashes=3).job() for _ in range(3))
+        crash(jobs, clock, 1)
+
+        assert jobs.work(drain=True, concurrency=3).completed == 3
+
+
+def test_beside_a_job_that_may_crash_once_more_no_other_is_held(harness: Harness) -> None:
+    clock = Clock()
+    with tenure.Jobs(harness.open(clock)) as jobs:
+        held: list[tuple[int, int]] = []
+
+        @jobs.task
+        def last_chance() -> None:
+            held.append((tenure.current().job.crashes, jobs.stats().total("running")))
+
+        jobs.enqueue_many(last_chance.using(max_crashes=2).job() for _ in range(5))
+        crash(jobs, clock, 1)
+        jobs.enqueue_many(last_chance.job() for _ in range(5))
+        jobs.work(drain=True, concurrency=3)
+
+        assert [number for crashes, number in held if crashes] == [1] * 5
+        assert len(held) == 10
