@@ -4,45 +4,99 @@ import argparse
 import math
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import embedded
-from benchmarks.contestants.field import FIELD, chosen
-from benchmarks.report import show
+from benchmarks import embedded, memory, report
+from benchmarks.choosing import Named, chosen
+from benchmarks.contestants.field import FIELD
+from benchmarks.readings import Result
+from benchmarks.worker import measuring as worker
+from benchmarks.worker import report as worker_report
+from benchmarks.worker.field import FIELD as WORKERS
 from tenure import TenureError
 
-BENCHMARKS = {"embedded": embedded.measure}
-ROUNDS, SECONDS = 3, 1.5
-QUICK_ROUNDS, QUICK_SECONDS = 1, 0.05
+ROUNDS, QUICK_ROUNDS = 3, 1
+SECONDS, QUICK_SECONDS = 1.5, 0.05
+DRAINED, QUICK_DRAINED = 20_000, 200
+WAITED, QUICK_WAITED = 200, 3
+RUN, QUICK_RUN = 1_000_000, 1_000
+LONGEST_RUN = 180.0
+"""Seconds after which a worker whose memory is looked at is stopped."""
 
 
 def main(arguments: list[str]) -> int:
     options = parsed(arguments)
-    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
-    seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     try:
-        contestants = chosen([name for name in options.only.split(",") if name])
-        run = BENCHMARKS[options.name](contestants, rounds=rounds, seconds=seconds, folder=options.folder, say=say)
+        result = BENCHMARKS[options.name](options)
     except TenureError as exc:
         say(str(exc))
         return 2
-    show(run, contestants)
     if not options.quick:
-        say(f"every number is in {run.save().name}")
+        say(f"every number is in {result.save().name}")
     return 0
+
+
+def bench_embedded(options: argparse.Namespace) -> Result:
+    contestants = chosen(options.only, FIELD)
+    run = embedded.measure(
+        contestants,
+        rounds=options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS),
+        seconds=options.seconds or (QUICK_SECONDS if options.quick else SECONDS),
+        folder=options.folder,
+        say=say,
+    )
+    report.show(run, contestants)
+    return run
+
+
+def bench_worker(options: argparse.Namespace) -> Result:
+    contestants = chosen(options.only, WORKERS)
+    run = worker.measure(
+        contestants,
+        rounds=options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS),
+        jobs=options.jobs or (QUICK_DRAINED if options.quick else DRAINED),
+        waited=QUICK_WAITED if options.quick else WAITED,
+        folder=options.folder,
+        say=say,
+    )
+    worker_report.show(run, contestants)
+    return run
+
+
+def bench_memory(options: argparse.Namespace) -> Result:
+    result = memory.measure(
+        jobs=options.jobs or (QUICK_RUN if options.quick else RUN),
+        seconds=options.seconds or LONGEST_RUN,
+        folder=options.folder,
+        say=say,
+    )
+    memory.show(result)
+    return result
+
+
+BENCHMARKS = {"embedded": bench_embedded, "worker": bench_worker, "memory": bench_memory}
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench", description="Measure jobs per second, beside others.")
-    parser.add_argument("name", nargs="?", default="embedded", choices=BENCHMARKS, help="what to measure")
+    parser.add_argument("name", nargs="?", default="embedded", choices=BENCHMARKS, help="what to measure (embedded)")
     parser.add_argument(
         "--only",
-        default="",
+        default=[],
+        type=lambda text: [name for name in text.split(",") if name],
         metavar="A,B",
-        help=f"leave out all contestants but these; there are {', '.join(each.name for each in FIELD)}",
+        help=f"leave out all contestants but these; embedded has {names(FIELD)}; worker has {names(WORKERS)}",
     )
-    parser.add_argument("--rounds", type=whole, help=f"how often each is measured ({ROUNDS})")
-    parser.add_argument("--seconds", type=positive, help=f"how long each time ({SECONDS})")
+    parser.add_argument("--rounds", type=whole, help=f"how often each is measured ({ROUNDS}); not for memory")
+    parser.add_argument(
+        "--seconds",
+        type=positive,
+        help=f"embedded: how long each time ({SECONDS}); memory: how long at most ({LONGEST_RUN:g})",
+    )
+    parser.add_argument(
+        "--jobs", type=whole, help=f"worker: how many each time ({DRAINED:,}); memory: how many in all ({RUN:,})"
+    )
     parser.add_argument("--quick", action="store_true", help="only see that it runs; nothing is written")
     parser.add_argument(
         "--folder",
@@ -51,6 +105,10 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
         help="where the files are made and removed (the system's temporary folder)",
     )
     return parser.parse_args(arguments)
+
+
+def names(field: Sequence[Named]) -> str:
+    return ", ".join(each.name for each in field)
 
 
 def whole(text: str) -> int:

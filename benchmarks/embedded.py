@@ -1,12 +1,12 @@
 """Queues that live in the process or in a file: claiming, completing and enqueueing, alone and four at once."""
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contestants.contract import Contestant
-from benchmarks.machine import Machine, StealMeter
+from benchmarks.machine import Machine, StealMeter, new_folder
 from benchmarks.measures import MEASURES
 from benchmarks.readings import Run
 from benchmarks.sharing import ENOUGH, PROCESSES, share_file
@@ -14,12 +14,18 @@ from benchmarks.sharing import ENOUGH, PROCESSES, share_file
 SHARED = {batch: f"{PROCESSES} processes, claim {batch}" for batch in ENOUGH}
 
 
+@dataclass(slots=True, kw_only=True)
+class EmbeddedRun(Run):
+    seconds: float
+    """How long each was measured in a round."""
+
+
 def measure(
     contestants: Sequence[Contestant], *, rounds: int, seconds: float, folder: Path, say: Callable[[str], None]
-) -> Run:
+) -> EmbeddedRun:
     """Measure all in turn, so many rounds. Each number is of a new file, which is gone afterwards."""
     open_each_once(contestants, folder)
-    run = Run(benchmark="embedded", machine=Machine.here(folder), seconds=seconds)
+    run = EmbeddedRun(benchmark="embedded", machine=Machine.here(folder), seconds=seconds)
     meter = StealMeter()
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
@@ -29,7 +35,7 @@ def measure(
     return run
 
 
-def measure_round(run: Run, contestants: Sequence[Contestant], folder: Path) -> None:
+def measure_round(run: EmbeddedRun, contestants: Sequence[Contestant], folder: Path) -> None:
     for each in MEASURES:
         for contestant in filter(each.applies_to, contestants):
             with new_folder(folder) as place, closing(contestant.open(place)) as queue:
@@ -49,9 +55,3 @@ def open_each_once(contestants: Sequence[Contestant], folder: Path) -> None:
     for contestant in contestants:
         with new_folder(folder) as place:
             contestant.open(place).close()
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="tenure-bench-", dir=folder) as place:
-        yield Path(place)

@@ -4,6 +4,9 @@ import os
 import platform
 import sqlite3
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -54,6 +57,13 @@ def filesystem_of(folder: Path) -> str:
     kinds = {Path(place): kind for _, place, kind, *_ in map(str.split, mounts.read_text().splitlines())}
     places = [folder.resolve(), *folder.resolve().parents]
     return next((kinds[place] for place in places if place in kinds), "an unknown file system")
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="tenure-bench-", dir=folder) as place:
+        yield Path(place)
 
 
 class StealMeter:

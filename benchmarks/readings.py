@@ -1,7 +1,6 @@
 """The numbers of a run: kept whole, shown as medians."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -28,12 +27,27 @@ class Readings:
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
-    """A benchmark from its first round to its last."""
+class Result:
+    """What a benchmark found, as it is kept."""
 
     benchmark: str
     machine: Machine
-    seconds: float
+
+    def kept(self) -> dict[str, object]:
+        return asdict(self)
+
+    def save(self, folder: Path = RESULTS) -> Path:
+        """Write every number, and nothing that tells whose machine it was."""
+        today = date.today().isoformat()  # noqa: DTZ011 - the day where it was run
+        path = folder / f"{self.benchmark}.json"
+        path.write_text(json.dumps(_rounded({"date": today, **self.kept()}), indent=1) + "\n")
+        return path
+
+
+@dataclass(slots=True, kw_only=True)
+class Run(Result):
+    """A benchmark from its first round to its last."""
+
     steal: list[float | None] = field(default_factory=list)
     """The share in each round."""
     readings: dict[tuple[str, str], Readings] = field(default_factory=dict)
@@ -43,19 +57,9 @@ class Run:
         empty = Readings(contestant=contestant, measure=measure)
         return self.readings.setdefault((contestant, measure), empty)
 
-    def save(self, folder: Path = RESULTS) -> Path:
-        """Write every number, and nothing that tells whose machine it was."""
-        kept: Mapping[str, object] = {
-            "benchmark": self.benchmark,
-            "date": date.today().isoformat(),  # noqa: DTZ011 - the day where it was run
-            "machine": asdict(self.machine),
-            "seconds": self.seconds,
-            "steal": self.steal,
-            "readings": [asdict(each) for each in self.readings.values()],
-        }
-        path = folder / f"{self.benchmark}.json"
-        path.write_text(json.dumps(_rounded(kept), indent=1) + "\n")
-        return path
+    def kept(self) -> dict[str, object]:
+        readings = [asdict(each) for each in self.readings.values()]
+        return {**Result.kept(self), "readings": readings}
 
 
 def _rounded(value: object) -> object:

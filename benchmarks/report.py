@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contestants.contract import Contestant
-from benchmarks.embedded import SHARED
+from benchmarks.embedded import SHARED, EmbeddedRun
 from benchmarks.measures import MEASURES
 from benchmarks.readings import Readings, Run
 
 WIDTH = 100
-THOUSAND = 1_000
+THOUSAND, MILLION = 1_000, 1_000_000
 EXPLAINED = (
     "claim N: claim and complete, N jobs a call. enqueue N: N jobs a call. In a cell: the median; its ratio within "
     "the same rounds, of tenure to bare, of the others to raw (to the -normal ones for what does not wait for the "
@@ -22,7 +22,7 @@ EXPLAINED = (
 )
 
 
-def show(run: Run, contestants: Sequence[Contestant]) -> None:
+def show(run: EmbeddedRun, contestants: Sequence[Contestant]) -> None:
     console = Console(width=WIDTH, highlight=False)
     console.print(
         f"\n[bold]{run.benchmark}[/bold]: jobs per second; rounds: {len(run.steal)}, of {run.seconds:g} s each"
@@ -92,5 +92,9 @@ def steal(run: Run) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number of about three digits, such as 812, 2.58k, 12.5k or 183k."""
-    return f"{number:.0f}" if number < THOUSAND else f"{number / THOUSAND:#.3g}".rstrip(".") + "k"
+    """Return a number of about three digits, such as 812, 2.58k, 12.5k, 183k or 2.17M."""
+    if number < THOUSAND:
+        return f"{number:.0f}"
+    if number < MILLION:
+        return f"{number / THOUSAND:#.3g}".rstrip(".") + "k"
+    return f"{number / MILLION:#.3g}".rstrip(".") + "M"

@@ -8,8 +8,9 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from time import perf_counter
 
+from benchmarks.choosing import chosen
 from benchmarks.contestants.contract import Contestant
-from benchmarks.contestants.field import chosen
+from benchmarks.contestants.field import FIELD
 from benchmarks.measures import BULK
 
 PROCESSES = 4
@@ -52,7 +53,7 @@ def _work(
     name: str, batch: int, seconds: float, folder: Path, ready: Barrier, answers: "Answers[tuple[int, float]]"
 ) -> None:
     """Answer how many jobs this process did, and in which time."""
-    (contestant,) = chosen([name])
+    (contestant,) = chosen([name], FIELD)
     with closing(contestant.open(folder)) as queue:
         ready.wait(PATIENCE)
         done, started = 0, perf_counter()

@@ -26,6 +26,29 @@ def test_a_smoke_run_reports_every_measure_and_leaves_nothing_behind(tmp_path: P
     assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
 
 
+def test_a_smoke_run_of_the_worker_reports_speed_waits_and_costs_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
+
+    ran = bench("worker", "--only", "memory-async,sqlite-sync", "--quick", "--folder", str(tmp_path))
+
+    assert (ran.returncode, ran.stderr) == (0, "[bench] round 1 of 1\n[bench] where the time goes\n")
+    for name in ("memory-async", "sqlite-sync", "jobs a second", "waited", "claimer", "slots and handlers", "wall"):
+        assert name in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) <= 100
+    assert list(tmp_path.iterdir()) == []
+    assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
+
+
+def test_a_smoke_run_of_the_memory_reads_it_ten_times_with_and_without_failures(tmp_path: Path) -> None:
+    ran = bench("memory", "--quick", "--folder", str(tmp_path))
+
+    assert ran.returncode == 0, ran.stderr
+    for name in ("all succeed", "1 of 20 fails", "after 100 jobs", "after 1,000 jobs", "grown since the first"):
+        assert name in ran.stdout
+    assert "–" not in ran.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_contestant_that_does_not_exist_is_refused_with_the_nearest() -> None:
     ran = bench("embedded", "--only", "memroy", "--quick")
 

@@ -1,13 +1,10 @@
 """The field: every contestant of the embedded benchmark, in the order of the report."""
 
-from collections.abc import Sequence
-
 from benchmarks.contestants.bare import BareQueue
 from benchmarks.contestants.contract import Contestant
 from benchmarks.contestants.peers import HueyQueue, LitequeueQueue
 from benchmarks.contestants.raw import RawQueue
 from benchmarks.contestants.stores import StoreQueue
-from tenure.core import checks
 
 FIELD = (
     Contestant(
@@ -73,11 +70,3 @@ FIELD = (
         has_bulk=False,
     ),
 )
-
-
-def chosen(names: Sequence[str]) -> list[Contestant]:
-    """Return the contestants of these names, or all; raise for a name that nobody has."""
-    known = {each.name: each for each in FIELD}
-    for name in names:
-        checks.choice("--only", name, list(known))
-    return [each for each in FIELD if not names or each.name in names]

@@ -1,0 +1,22 @@
+"""A process of its own for what is measured: nothing that ran before lies in its memory, or is in its way."""
+
+import logging
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def alone(function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
+    """Call a function in a new process, and return what it returned."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=be_quiet) as pool:
+        return pool.submit(function, *args, **options).result()
+
+
+def be_quiet() -> None:
+    """Have no log written: jobs that fail on purpose would fill the terminal."""
+    logging.basicConfig(handlers=[logging.NullHandler()])

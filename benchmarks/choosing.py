@@ -1,0 +1,22 @@
+"""Some of a field, by their names."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from tenure.core import checks
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def chosen(names: Sequence[str], field: Sequence[N]) -> list[N]:
+    """Return the contestants of these names, or all; raise for a name that nobody has."""
+    known = [each.name for each in field]
+    for name in names:
+        checks.choice("--only", name, known)
+    return [each for each in field if not names or each.name in names]
