@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 import pytest
 
@@ -311,6 +312,29 @@ def test_jobs_that_wait_too_long_behind_slow_ones_are_given_back(
         until(lambda: worker.summary.completed == 22)
 
     assert all(job_of(jobs, id).attempts == 1 for id in late)
+
+
+def test_the_pace_is_told_only_of_trips_and_of_all_the_time_since_the_last_began(
+    jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[float, float]] = []
+
+    class Told(Pace):
+        def note(self, *, done: int, within: float, trip: float) -> None:
+            told.append((within, trip))
+            super().note(done=done, within=within, trip=trip)
+
+    monkeypatch.setattr(claimer, "Pace", Told)
+
+    @jobs.task
+    def completes_by_itself() -> None:
+        tenure.current().complete()
+
+    jobs.enqueue_many(completes_by_itself.job() for _ in range(200))
+    jobs.work(drain=True, concurrency=4)
+
+    assert len(told) > 1
+    assert all(within >= trip for (_, trip), (within, _) in pairwise(told))
 
 
 def test_stopping_waits_for_handlers_and_gives_back_what_was_not_begun(jobs: tenure.Jobs) -> None:

@@ -87,6 +87,7 @@ class Claimer:
         self._stop_at: float | None = None
         self._is_hurried = False
         self._last_trip_at = ticks()
+        self._done = 0
 
     @property
     def is_store_failing(self) -> bool:
@@ -185,7 +186,8 @@ class Claimer:
         """Ask the store what there is to be asked; if it did not answer the last time, the same again."""
         started_at = ticks()
         question = self._question(wanted, started_at) if self._asked is None else self._asked_again(self._asked)
-        if question.settlements or question.request is not None:
+        is_asked = bool(question.settlements) or question.request is not None
+        if is_asked:
             self._asked = question
             answer = self._store.ask(question)
             if answer is None:
@@ -197,10 +199,16 @@ class Claimer:
             self._take_jobs(question, answer)
             self._note_landed(self._sent, answer)
         self._end_leases()
-        ended_at = ticks()
-        self._pace.note(done=len(self._sent), within=ended_at - self._last_trip_at, trip=ended_at - started_at)
-        self._last_trip_at = ended_at
+        self._done += len(self._sent)
         self._sent = []
+        # If handlers have settled all of it by themselves, nobody was asked: that does not tell how long a trip takes.
+        if is_asked:
+            self._note_pace(started_at)
+
+    def _note_pace(self, started_at: float) -> None:
+        # From start to start: what is sent with a trip had ended since the last one began, much of it while that ran.
+        self._pace.note(done=self._done, within=started_at - self._last_trip_at, trip=ticks() - started_at)
+        self._done, self._last_trip_at = 0, started_at
 
     def _question(self, wanted: int, now: float) -> Question:
         request = None
