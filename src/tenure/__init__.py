@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from tenure.claim import Claim
 from tenure.claims import Claims
 from tenure.core.answers import Cancel, Fail, Retry, Snooze
+from tenure.core.explanation import Explanation
 from tenure.core.job import Ending, Job, NewJob, Outcome, Progress, State
 from tenure.core.operations import Count, Event, Moved, Reaped, Refusal, Stats, StatsRow, Worker
+from tenure.core.reasons import Reason, ReasonKind
 from tenure.core.retry import Backoff
 from tenure.errors import (
     ClaimLost,
@@ -62,6 +64,7 @@ __all__ = [
     "DuplicateTask",
     "Ending",
     "Event",
+    "Explanation",
     "Fail",
     "Interrupted",
     "InvalidPayload",
@@ -78,6 +81,8 @@ __all__ = [
     "Outcome",
     "Progress",
     "Reaped",
+    "Reason",
+    "ReasonKind",
     "Refusal",
     "Retry",
     "Run",

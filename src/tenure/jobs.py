@@ -18,6 +18,7 @@ from tenure.claim import Claim, Holder
 from tenure.claims import Claims
 from tenure.core import checks
 from tenure.core.checks import Seconds, known_options
+from tenure.core.explanation import Explanation, asked_for_with, explain
 from tenure.core.filters import Filters, Names, States, has_condition, query_of, states_of
 from tenure.core.job import FINISHED, LIVE, Job, NewJob, OnConflict, State
 from tenure.core.operations import (
@@ -245,6 +246,15 @@ class Jobs(Registry):
     def stats(self) -> Stats:
         """Count the jobs by queue, type and state."""
         return self._backend.stats()
+
+    @known_options
+    def explain(self, id: str) -> Explanation | None:
+        """Tell why the job is not running, or how it runs; None if there is none of this id."""
+        if (job := self.get(id)) is None:
+            return None
+        workers = self._backend.workers()
+        standing = self._backend.standing(job.id, *asked_for_with(job, workers))
+        return None if standing is None else explain(standing, workers)
 
     @known_options
     def counts(self, since: Seconds = 3600.0) -> list[Count]:

@@ -9,7 +9,7 @@ from tenure.core.answers import Cancel
 from tenure.core.checks import known_options
 from tenure.core.job import Job, Outcome, Progress
 from tenure.core.operations import Settlement
-from tenure.core.transitions import cancelled, released
+from tenure.core.transitions import cancelled, is_last_chance, released
 from tenure.errors import NoClaim
 from tenure.keeper import Lease
 
@@ -62,7 +62,7 @@ class Run(Claim):
     @property
     def is_last_chance(self) -> bool:
         """Whether one more crash fails the job: then it runs with no other beside it, and is not failed by that one."""
-        return 0 < self.job.crashes >= self.job.max_crashes - 1
+        return is_last_chance(self.job)
 
     @property
     def outcome(self) -> Outcome | None:

@@ -138,6 +138,7 @@ def test_every_other_verb_is_answered(ajobs: tenure.AsyncJobs) -> None:
         assert await ajobs.get(second) is None
         assert await ajobs.reap() == []
         assert await ajobs.workers() == []
+        assert await ajobs.explain(first) is None
         assert [each.number for each in await ajobs.counts() if each.event == "enqueued"] == [2]
 
     asyncio.run(main())

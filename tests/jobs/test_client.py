@@ -65,6 +65,30 @@ def test_every_option_reaches_the_job(jobs: tenure.Jobs) -> None:
     assert (job.timeout, job.meta) == (9.0, {"a": "b"})
 
 
+def test_a_job_is_explained_by_what_its_workers_take(jobs: tenure.Jobs, store: Backend) -> None:
+    jobs.enqueue_many([tenure.NewJob("send", queue="slow"), tenure.NewJob("report"), tenure.NewJob("send")])
+    id = jobs.enqueue("send")
+    store.beat(Beat(name="w1", host="h", pid=7, version="1", queues=("default",), types=("send",)), 30)
+
+    explanation = jobs.explain(id)
+
+    assert explanation is not None
+    assert explanation.verdict == "not running because 1 due job is ahead of it"
+
+
+def test_a_job_that_goes_while_it_is_explained_is_explained_as_unknown() -> None:
+    class Hasty(Memory):
+        def workers(self) -> list[tenure.Worker]:
+            self.delete(["mine"])
+            return super().workers()
+
+    jobs = tenure.Jobs(Hasty())
+    jobs.enqueue("tick", id="mine")
+    jobs.cancel("mine")
+
+    assert jobs.explain("mine") is None
+
+
 def test_a_job_without_a_payload_has_an_empty_one(jobs: tenure.Jobs) -> None:
     job = jobs.get(jobs.enqueue("tick"))
 

@@ -15,7 +15,7 @@ import pytest
 
 from tenure.backends.memory import Memory
 from tenure.core.job import NewJob
-from tenure.core.operations import Query
+from tenure.core.operations import MOST_AHEAD, Query
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, extend, request, settle, take, taken_by, token
 
@@ -111,6 +111,18 @@ def test_enqueueing_extending_reaping_and_counting_cost_the_same(small: Memory, 
 
     # The larger store has one more queue and type, and so one more row of stats.
     assert many <= few * 1.2
+
+
+def test_the_standing_of_a_job_costs_what_is_ahead_of_it_and_that_is_bounded(small: Memory, large: Memory) -> None:
+    for store in (small, large):
+        store.enqueue([NewJob("work", priority=priority).entry(f"priority {priority}") for priority in (99, -99)])
+
+    few = steps(lambda: small.standing("priority 99", None, ("work",)))
+    many = steps(lambda: large.standing("priority 99", None, ("work",)))
+    all_ahead = steps(lambda: large.standing("priority -99", None, None))
+
+    assert many <= few * 1.1
+    assert all_ahead < MOST_AHEAD * 20
 
 
 def test_a_claim_promotes_and_reaps_a_bounded_number(small: Memory) -> None:

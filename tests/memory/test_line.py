@@ -33,6 +33,7 @@ def test_the_first_is_always_the_smallest_of_what_is_in_the_line(steps: list[tup
         first = line.first()
         assert first == min(plain.values(), default=None)
         assert len(line) == len(plain)
+        assert line.number_before((5, "c"), 99) == sum(place < (5, "c") for place in plain.values())
 
 
 def test_a_line_whose_entries_move_for_ever_does_not_grow() -> None:
@@ -56,6 +57,15 @@ def test_a_line_that_is_emptied_from_the_back_does_not_grow() -> None:
 
     assert len(line._heap) < 200
     assert len(line) == 1
+
+
+def test_no_more_is_counted_in_a_line_than_was_asked_for() -> None:
+    line = Line()
+    for number in range(100):
+        line.put((number, str(number)))
+
+    assert line.number_before((50, ""), 7) == 7
+    assert line.number_before((50, ""), 0) == 0
 
 
 def lines_of(*numbers: int) -> list[Line]:

@@ -33,6 +33,7 @@ from tenure.core.operations import (
     Scheduled,
     Settlement,
     Slot,
+    Standing,
     Stats,
     StatsRow,
     Worker,
@@ -211,11 +212,14 @@ class Naive:
         claimed = f"had claimed the job at {str(row.started_at).replace(' ', 'T')}"
         ran_out = f"the lease ran out at {str(row.leased_until).replace(' ', 'T')}; worker '{row.worker}' {claimed}"
         text = f"worker '{row.worker}' was said to be dead; it {claimed}" if is_said_dead else ran_out
-        if row.worker in self.beats and self.beats[row.worker][3] + timedelta(days=1) > self.clock():
-            beat, _, beat_at, _ = self.beats[row.worker]
+        if self._is_remembered(str(row.worker)):
+            beat, _, beat_at, _ = self.beats[str(row.worker)]
             text += f" and last gave a sign of life at {str(beat_at).replace(' ', 'T')}"
             text += f" (host '{beat.host}', pid {beat.pid})"
         return text
+
+    def _is_remembered(self, worker: str) -> bool:
+        return worker in self.beats and self.beats[worker][3] + timedelta(days=1) > self.clock()
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         return [self._move(id, move, reason) for id in ids]
@@ -326,6 +330,29 @@ class Naive:
                 )
             )
         return Stats(rows=tuple(rows), paused=tuple(sorted(self.paused)))
+
+    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+        now, row = self.clock(), self._row(id)
+        if row is None:
+            return None
+        is_known = row.state == "running" and self._is_remembered(str(row.worker))
+        beat, started_at, beat_at, _ = self.beats[str(row.worker)] if is_known else (None, now, now, now)
+        due = [each for each in self._in_order() if each.state == "queued" and each.run_at <= now]
+        before = due[: due.index(row)] if row in due else []
+        ahead = [
+            each
+            for each in before
+            if each.entry.queue not in self.paused
+            and (queues is None or each.entry.queue in queues)
+            and (types is None or each.entry.type in types)
+        ]
+        return Standing(
+            now=now,
+            job=row.job(),
+            is_paused=row.entry.queue in self.paused,
+            ahead=len(ahead),
+            holder=None if beat is None else Worker.of(beat, started_at=started_at, beat_at=beat_at),
+        )
 
     def counts(self, since: float) -> list[Count]:
         start = (self.clock() - timedelta(seconds=since)).replace(second=0, microsecond=0)

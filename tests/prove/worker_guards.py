@@ -58,7 +58,7 @@ WORKER_GUARDS = [
     Guard("draining ends", "worker/claimer.py", "        elif self._drain and self._board.size == 0 and not self.is_loop_stalled:\n", "        elif False:\n"),
     Guard("a worker signs off", "worker/worker.py", "                presence.sign_off()\n", "                pass\n"),
     Guard("a worker shows itself", "worker/presence.py", "        self._store.beat(replace(self._beat, quiet_for=self._quiet_for()), SHOWN_FOR)\n", ""),
-    Guard("unknown types are told about", "worker/presence.py", "if row.due and place not in self._told and not any(_takes(worker, row) for worker in workers):", "if False:"),
+    Guard("unknown types are told about", "worker/presence.py", "if row.due and place not in self._told and not any(worker.takes(*place) for worker in workers):", "if False:"),
     Guard("a lifespan that fails at its end is raised", "worker/worker.py", "        if self._error is not None:\n            raise self._error\n", ""),
     Guard("async blocks around sync tasks are refused", "worker/worker.py", "            if types and inspect", "            if False and inspect"),
     Guard("a thread ends when it is idle", "worker/thread_slots.py", "                    if self._idle > 0:\n                        self._idle -= 1\n                        return None\n", "                    pass\n"),
@@ -97,7 +97,7 @@ WORKER_GUARDS = [
 ]  # fmt: skip
 
 PROCESS_GUARDS = [
-    Guard("a job with one crash left runs alone", "run.py", "return 0 < self.job.crashes >= self.job.max_crashes - 1", "return False"),
+    Guard("a job with one crash left runs alone", "run.py", "return is_last_chance(self.job)", "return False"),
     Guard("a forked child has its signals back", "worker/signals.py", "        if os.getpid() != process:\n", "        if False:\n"),
     Guard("a forked child runs no jobs of others", "worker/claimer.py", "            os._exit(1)\n", "            pass\n"),
     Guard("what waits is given back at the end", "worker/claimer.py", "        self._give_back(self._board.withdraw_waiting() + self._board.withdraw_handed())\n", "        self._board.withdraw_waiting()\n"),

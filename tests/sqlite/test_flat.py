@@ -11,8 +11,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tenure.backends.sqlite import SQLite, claiming, enqueueing, moving, reading, scheduling, settling
+from tenure.backends.sqlite.standing import STANDING
 from tenure.core.job import NewJob
-from tenure.core.operations import Purge, Query
+from tenure.core.operations import MOST_AHEAD, Purge, Query
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, extend, request, settle, take, taken_by, token
 
@@ -123,6 +124,18 @@ def test_enqueueing_extending_reaping_counting_and_purging_cost_the_same(small: 
     assert many <= few * 1.1
 
 
+def test_the_standing_of_a_job_costs_what_is_ahead_of_it_and_that_is_bounded(small: SQLite, large: SQLite) -> None:
+    for store in (small, large):
+        store.enqueue([NewJob("work", priority=priority).entry(f"priority {priority}") for priority in (99, -99)])
+
+    few = steps(small, lambda: small.standing("priority 99", None, None))
+    many = steps(large, lambda: large.standing("priority 99", None, None))
+    all_ahead = steps(large, lambda: large.standing("priority -99", None, None))
+
+    assert many <= few * 1.1
+    assert all_ahead < MOST_AHEAD * 20
+
+
 def test_a_claim_costs_as_much_as_it_has_lines_and_takes_jobs_not_their_product(folder: Path) -> None:
     store = SQLite(folder / "lines.db", clock=Clock(), synchronous="normal")
     store.enqueue([NewJob("work", queue=f"q{n % 100}").entry(token()) for n in range(10_000)])
@@ -152,6 +165,7 @@ def test_a_claim_lets_in_a_bounded_number(folder: Path) -> None:
 FILES = {
     **{f"claim {way}": text for way, text in claiming.LINES.items()},
     **{f"wait {way}": text for way, text in reading.WAIT.items()},
+    **{f"standing {way}": text for way, text in STANDING.items()},
     "enqueue": enqueueing.ENQUEUE,
     "schedule": scheduling.SCHEDULE,
     "extend": claiming.EXTEND,
@@ -221,7 +235,7 @@ def plans_of(store: SQLite) -> dict[str, list[str]]:
 def scanned(plan: list[str]) -> list[str]:
     """Return what walks all jobs. An index that holds only the running or the stopped ones may be walked."""
     few = re.compile(r"USING (COVERING )?INDEX tenure_(leases|stopped)\b")
-    tables = re.compile(r"SCAN (tenure_jobs|tenure_history|tenure_payloads|first)\b")
+    tables = re.compile(r"SCAN (tenure_jobs|tenure_history|tenure_payloads|first|job)\b")
     return [line for line in plan if tables.match(line) and not few.search(line)]
 
 

@@ -11,6 +11,7 @@ async def surface(ajobs: tenure.AsyncJobs) -> None:
     assert_type(await ajobs.enqueue("send", {"to": "ada"}, queue="mail", priority=3), str)
     assert_type(await ajobs.enqueue_many([tenure.NewJob("send")]), list[str])
     assert_type(await ajobs.get("a"), tenure.Job | None)
+    assert_type(await ajobs.explain("a"), tenure.Explanation | None)
     assert_type(await ajobs.stats(), tenure.Stats)
     assert_type(await ajobs.cancel(queue="mail", reason="why"), list[tenure.Moved])
     assert_type(await ajobs.purge(older_than=60), int)

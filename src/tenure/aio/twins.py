@@ -106,6 +106,7 @@ class AsyncJobs(OnlyAsync):
     reap = awaited(Jobs.reap)
     get = awaited(Jobs.get)
     stats = awaited(Jobs.stats)
+    explain = awaited(Jobs.explain)
     counts = awaited(Jobs.counts)
     workers = awaited(Jobs.workers)
     retry = awaited(Jobs.retry, reads=True)

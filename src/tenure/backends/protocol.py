@@ -57,6 +57,7 @@ from tenure.core.operations import (
     Scheduled,
     Settlement,
     Slot,
+    Standing,
     Stats,
     Worker,
 )
@@ -72,7 +73,10 @@ greater burst the rest follows with the next calls.
 """
 
 SCAN = 10_000
-"""How many jobs one call of `find` looks at before it hands out a cursor, and up to which `stats` must be exact."""
+"""How many jobs one call of `find` looks at before it hands out a cursor, and up to which `stats` must be exact.
+
+Also how many that came due, and were not promoted yet, `standing` looks at.
+"""
 
 
 class Claiming(Protocol):
@@ -169,6 +173,19 @@ class Claiming(Protocol):
 
         All numbers are of one moment. A number above `SCAN` may be answered as `SCAN` by a store that would have to
         count on. The paused queues are sorted.
+        """
+        ...
+
+    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+        """Return what a claim of this job depends on, all of one moment; None if there is no such job.
+
+        Of a job that is due, `ahead` counts the others that are due, of the queues and types given and of no paused
+        queue, and that a claim takes before it; up to `MOST_AHEAD`. It is 0 for a job that is not due. What ran out
+        and was not reaped is not counted. When more than `SCAN` jobs came due since the last claim, some of these may
+        be left out.
+
+        `holder` is what the registry has of the job's worker while it runs, shown or silent; None if it has nothing,
+        or if the store has no registry.
         """
         ...
 

@@ -315,7 +315,31 @@ class Worker(Beat):
     beat_at: datetime
     holding: int = 0
 
+    def takes(self, queue: str, type: str) -> bool:
+        """Tell whether it claims jobs of this queue and type."""
+        has_type = self.types is None or type in self.types
+        return has_type and (self.queues is None or queue in self.queues)
+
     @classmethod
     def of(cls, beat: Beat, *, started_at: datetime, beat_at: datetime, holding: int = 0) -> "Worker":
         fields = {name: getattr(beat, name) for name in Beat.__slots__}
         return cls(**fields, started_at=started_at, beat_at=beat_at, holding=holding)
+
+
+MOST_AHEAD = 10_000
+"""Up to which the jobs ahead of another are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A job at one moment, `now` by the store's clock, and all that a claim of it depends on.
+
+    `is_paused` is its queue. `ahead` is how many jobs a claim takes before it, up to `MOST_AHEAD`. `holder` is the
+    worker that holds it, if the store knows that one; what it holds is not counted.
+    """
+
+    now: datetime
+    job: Job
+    is_paused: bool = False
+    ahead: int = 0
+    holder: Worker | None = None

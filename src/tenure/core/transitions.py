@@ -57,6 +57,11 @@ def is_spent(count: int, most: int | None) -> bool:
     return most is not None and count >= most
 
 
+def is_last_chance(job: Job) -> bool:
+    """Tell whether the job crashed, and fails when it does so once more."""
+    return 0 < job.crashes >= job.max_crashes - 1
+
+
 def next_state(outcome: Outcome, *, spent: bool = False, cancel_requested: bool = False) -> State:
     """Return where an ending leads."""
     rule = RULES[outcome]

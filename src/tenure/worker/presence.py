@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tenure.backends.protocol import Backend
-from tenure.core.operations import Beat, StatsRow, Worker
+from tenure.core.operations import Beat
 from tenure.errors import TenureError
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Strangers:
         workers = self._store.workers()
         for row in self._store.stats().rows:
             place = row.queue, row.type
-            if row.due and place not in self._told and not any(_takes(worker, row) for worker in workers):
+            if row.due and place not in self._told and not any(worker.takes(*place) for worker in workers):
                 self._told.add(place)
                 log.warning(
                     "no live worker takes the type %r from the queue %r; due jobs that stay queued: %s",
@@ -55,8 +55,3 @@ class Strangers:
                     extra={"type": row.type, "queue": row.queue},
                 )
         return LOOK_EVERY
-
-
-def _takes(worker: Worker, row: StatsRow) -> bool:
-    has_type = worker.types is None or row.type in worker.types
-    return has_type and (worker.queues is None or row.queue in worker.queues)

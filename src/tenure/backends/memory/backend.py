@@ -41,6 +41,7 @@ from tenure.core.operations import (
     Scheduled,
     Settlement,
     Slot,
+    Standing,
     Stats,
     Worker,
 )
@@ -144,6 +145,11 @@ class Memory:
     def stats(self) -> Stats:
         with self._locked() as now:
             return Stats(rows=tuple(self._index.stats_rows(now)), paused=tuple(sorted(self._index.paused)))
+
+    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+        with self._locked() as now:
+            record = self._index.records.get(id)
+            return None if record is None else self._standing(record, queues, types, now)
 
     def counts(self, since: float) -> list[Count]:
         with self._locked() as now:
@@ -329,6 +335,18 @@ class Memory:
             self._add(record, now)
             self._tally.add(record.entry.queue, Event.OPERATOR, now)
         return Moved(id=id, state=record.state, refusal=refused)
+
+    def _standing(
+        self, record: Record, queues: Sequence[str] | None, types: Sequence[str] | None, now: datetime
+    ) -> Standing:
+        is_due = record.state is State.QUEUED and record.run_at <= now
+        return Standing(
+            now=now,
+            job=record.job(),
+            is_paused=record.entry.queue in self._index.paused,
+            ahead=self._index.number_ahead(record, queues, types, now) if is_due else 0,
+            holder=self._registry.known(str(record.worker), now) if record.state is State.RUNNING else None,
+        )
 
     def _delete(self, id: str) -> Moved:
         record = self._index.records.get(id)

@@ -13,7 +13,7 @@ from tenure.backends.memory.line import Line, pop_in_order
 from tenure.backends.memory.record import Record
 from tenure.backends.protocol import SCAN, SWEEP
 from tenure.core.job import LIVE, State
-from tenure.core.operations import StatsRow
+from tenure.core.operations import MOST_AHEAD, StatsRow
 
 Names = Sequence[str] | None
 
@@ -116,6 +116,15 @@ class Index:
         """Return when the next scheduled job comes due, or the next lease runs out."""
         lines = [self._leases, *(lane.scheduled for lane in self._open_lanes(queues, types))]
         return min((first[0] for line in lines if (first := line.first()) is not None), default=None)
+
+    def number_ahead(self, record: Record, queues: Names, types: Names, now: datetime) -> int:
+        """Return how many due jobs of these queues and types a claim takes before this one, up to `MOST_AHEAD`."""
+        lanes = self._open_lanes(queues, types)
+        self._promote(lanes, now, SCAN)
+        number = 0
+        for lane in lanes:
+            number += lane.due.number_before(record.order, MOST_AHEAD - number)
+        return number
 
     def stats_rows(self, now: datetime) -> Iterator[StatsRow]:
         for (queue, type), numbers in sorted(self._numbers.items()):

@@ -62,6 +62,20 @@ class Line:
         del self._places[id]
         return id
 
+    def number_before(self, place: Place, most: int) -> int:
+        """Return how many places are smaller than this one, counted up to `most`.
+
+        A place in a heap is no smaller than the one above it, so that no others are looked at, but for removed ones.
+        """
+        heap, places = self._heap, self._places
+        number, ahead = 0, [0]
+        while ahead and number < most:
+            at = ahead.pop()
+            if at < len(heap) and heap[at] < place:
+                number += places.get(heap[at][-1]) is heap[at]
+                ahead += (2 * at + 1, 2 * at + 2)
+        return number
+
     def _rebuild_if_mostly_stale(self) -> None:
         if len(self._heap) > 2 * len(self._places) + SLACK:
             self._heap = list(self._places.values())

@@ -19,6 +19,7 @@ from tenure.backends.sqlite.lock import LONGEST
 from tenure.backends.sqlite.moments import duration
 from tenure.backends.sqlite.opening import Synchronous
 from tenure.backends.sqlite.rows import names_text
+from tenure.backends.sqlite.standing import standing
 from tenure.backends.sqlite.write import Write
 from tenure.core import checks
 from tenure.core.job import Entry
@@ -40,6 +41,7 @@ from tenure.core.operations import (
     Scheduled,
     Settlement,
     Slot,
+    Standing,
     Stats,
     Worker,
 )
@@ -137,6 +139,10 @@ class SQLite:
     def stats(self) -> Stats:
         with self._database.reading() as (db, now):
             return reading.stats(db, now)
+
+    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+        with self._database.reading() as (db, now):
+            return standing(db, id, queues, types, now)
 
     def counts(self, since: float) -> list[Count]:
         with self._database.reading() as (db, now):

@@ -239,6 +239,12 @@ class Comparison(RuleBasedStateMachine):
     def find_by_id(self, ids: list[str], newest_first: bool, limit: int) -> None:  # noqa: FBT001
         self.same(lambda store: _all_pages(store, Query(ids=tuple(ids), newest_first=newest_first, limit=limit)))
 
+    @rule(ids=some_ids, queues=some_queues, types=some_types)
+    def look_at_some_closely(
+        self, ids: list[str], queues: tuple[str, ...] | None, types: tuple[str, ...] | None
+    ) -> None:
+        self.same(lambda store: [store.standing(id, queues, types) for id in ids])
+
     # Not an invariant: what is looked at after every step is never found in the state that the step left it in.
     @rule()
     def look_at_everything(self) -> None:

@@ -1,0 +1,65 @@
+-- Tell what a claim of one job depends on.
+
+-- name: job
+select {job}
+from tenure_jobs
+where id = :id;
+
+-- name: is paused
+select exists (select 1 from tenure_paused where queue = :queue);
+
+-- name: ahead
+-- How many jobs a claim takes before the one of :priority, :run_at and :sequence; at most :most are counted.
+-- Each way of being ahead is a walk of its own, which begins where the index has the first of them and ends with the
+-- last. Of what came due and was not let in yet, the index does not know the priority: at most :scan are looked at.
+with
+due_line (queue, type) as (
+  select lane.queue, lane.type
+  from {due_lanes}
+  where
+    lane.due > 0
+    and (:types is null or lane.type in (select value from json_each(:types)))
+    and lane.queue not in (select queue from tenure_paused)
+),
+scheduled_line (queue, type) as (
+  select lane.queue, lane.type
+  from {scheduled_lanes}
+  where
+    lane.scheduled > 0
+    and (:types is null or lane.type in (select value from json_each(:types)))
+    and lane.queue not in (select queue from tenure_paused)
+),
+came_due (priority, run_at, sequence) as (
+  select job.priority, job.run_at, job.sequence
+  from scheduled_line line
+  cross join tenure_jobs job indexed by tenure_scheduled
+  where job.state = 'queued' and job.is_due = 0 and job.queue = line.queue and job.type = line.type and job.run_at <= :now
+  limit :scan
+),
+ahead (sequence) as (
+  select job.sequence
+  from due_line line
+  cross join tenure_jobs job indexed by tenure_due
+  where job.is_due = 1 and job.queue = line.queue and job.type = line.type and job.priority > :priority
+  union all
+  select job.sequence
+  from due_line line
+  cross join tenure_jobs job indexed by tenure_due
+  where
+    job.is_due = 1 and job.queue = line.queue and job.type = line.type and job.priority = :priority
+    and job.run_at < :run_at
+  union all
+  select job.sequence
+  from due_line line
+  cross join tenure_jobs job indexed by tenure_due
+  where
+    job.is_due = 1 and job.queue = line.queue and job.type = line.type and job.priority = :priority
+    and job.run_at = :run_at and job.sequence < :sequence
+  union all
+  select sequence
+  from came_due
+  where (-priority, run_at, sequence) < (-:priority, :run_at, :sequence)
+  limit :most
+)
+select count(*)
+from ahead;

@@ -1,0 +1,22 @@
+"""Moments and durations as people read them."""
+
+from datetime import UTC, datetime
+
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def shown_duration(seconds: float) -> str:
+    """Return a duration in its two largest units, such as `3 min 20 s`."""
+    left, parts = round(seconds), list[str]()
+    for unit, length in UNITS:
+        number, left = divmod(left, length)
+        if number or parts:
+            parts.append(f"{number:,} {unit}" if number else "")
+    return " ".join(part for part in parts[:2] if part) or "less than 1 s"
+
+
+def shown_moment(moment: datetime, now: datetime) -> str:
+    """Return a moment in UTC, to the second, and how far away it is."""
+    seconds = (moment - now).total_seconds()
+    away = f"in {shown_duration(seconds)}" if seconds > 0 else f"{shown_duration(-seconds)} ago"
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} ({away})"
