@@ -13,7 +13,7 @@ from tenure.core import checks, transitions
 from tenure.core.answers import Answer
 from tenure.core.checks import Seconds, known_options
 from tenure.core.job import Job, Outcome, Progress, State
-from tenure.core.operations import Extension, Holding, Query, Settlement, lease_of
+from tenure.core.operations import Extension, Hold, Holding, Query, Settlement, lease_of
 from tenure.core.payload import LONGEST
 from tenure.core.retry import Backoff, Random
 from tenure.errors import ClaimLost, ConfigurationError, InvalidPayload, StoreUnavailable, TenureError
@@ -204,6 +204,7 @@ class Claim:
     def __enter__(self) -> Self:
         if self.is_settled:
             raise self.lost(f"it was {self._outcome} before the block was entered")
+        self.prove()
         if self.is_lost:
             raise self.lost("its lease ran out before the block was entered")
         self._holder.keeper.keep([self.lease])
@@ -325,6 +326,11 @@ class Claim:
             self._holder.keeper.end(self.lease)
             raise self.lost()
 
+    def prove(self) -> None:
+        """Extend a claim that was made elsewhere, if that was not done yet, to know that it is held and how long."""
+        if not self.lease.is_proven:
+            self.extend()
+
     def must_be_held(self) -> None:
         """Raise if this claim has ended, or was made by another process."""
         if self._joined is not None and not transactional(self._holder.store).is_open(self._joined):
@@ -335,11 +341,16 @@ class Claim:
             raise self.lost(f"it is held by process {self._process}, not by this forked one")
 
     def lost(self, why: str = TAKEN) -> ClaimLost:
-        return ClaimLost(
-            f"the claim of job {self.id!r} with fence {self.fence} is over: {why}; nothing was written",
-            id=self.id,
-            fence=self.fence,
-        )
+        return lost(self.lease.hold, why)
+
+
+def lost(hold: Hold, why: str = TAKEN) -> ClaimLost:
+    """Return what is to be raised for a claim that its holder has no more."""
+    return ClaimLost(
+        f"the claim of job {hold.id!r} with fence {hold.fence} is over: {why}; nothing was written",
+        id=hold.id,
+        fence=hold.fence,
+    )
 
 
 def _text_of(error: BaseException) -> str:

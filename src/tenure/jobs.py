@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from tenure import results
 from tenure.backends.protocol import Backend
 from tenure.backends.urls import Store, name_of, open_store
-from tenure.claim import Claim, Holder
+from tenure.claim import Claim, Holder, lost
 from tenure.claims import Claims
 from tenure.core import checks
 from tenure.core.checks import Seconds, known_options
@@ -34,6 +34,7 @@ from tenure.core.operations import (
     Query,
     Reaped,
     Stats,
+    hold_of,
     lease_of,
 )
 from tenure.core.operations import Worker as KnownWorker
@@ -176,6 +177,21 @@ class Jobs(Registry):
             if claims or left <= 0:
                 return claims
             self._backend.wait(request.queues, request.types, min(left, LONGEST_POLL))
+
+    @known_options
+    def claimed(self, id: str, *, fence: int, token: str, lease: Seconds = 60.0) -> Claim:
+        """Return the handle of a claim that was made elsewhere, for who has its id, fence and token.
+
+        Raises `ClaimLost` if the job does not run under this fence. That the token is right is seen when the claim is
+        extended or settled; entered as a block it is extended first, and kept alive. Until then it counts as lost here,
+        as nobody here knows how much of its lease is left, but it can be settled.
+        """
+        hold = hold_of(id, fence, token)
+        unproven = Lease.unproven(hold, lease_of(lease))
+        job = self.get(id)
+        if job is None or job.state is not State.RUNNING or job.fence != fence:
+            raise lost(hold)
+        return Claim(self._open()[1], job, unproven)
 
     @known_options
     def reap(self, *, worker: str | None = None) -> list[Reaped]:

@@ -48,6 +48,7 @@ class Lease:
         "due_at",
         "hold",
         "is_over",
+        "is_proven",
         "length",
         "on_bad_news",
         "progress",
@@ -70,10 +71,19 @@ class Lease:
         self.due_at = sent_at + length / 3
         self.cancel_requested = False
         self.is_over = False
+        self.is_proven = True
         self.blocks = 0
         self.progress: Progress | None = None
         self.on_bad_news = on_bad_news
         self._ticks = ticks
+
+    @classmethod
+    def unproven(cls, hold: Hold, length: float) -> "Lease":
+        """Return the lease of a claim that was made elsewhere: how much of it is left is known once it is extended."""
+        lease = cls(hold, length, ticks())
+        lease.valid_until = lease.due_at = lease.sent_at
+        lease.is_proven = False
+        return lease
 
     @property
     def is_lost(self) -> bool:
@@ -85,6 +95,7 @@ class Lease:
         if holding is Holding.LOST:
             self.is_over = True
             return
+        self.is_proven = True
         self.cancel_requested = self.cancel_requested or holding is Holding.CANCEL_REQUESTED
         self.sent_at = sent_at
         self.valid_until = max(self.valid_until, _end_of(sent_at, length))

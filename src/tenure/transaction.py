@@ -59,6 +59,7 @@ class Transaction:
     def _one_commit(self) -> "Generator[sqlite3.Connection]":
         claim = self._claim
         claim.must_be_held()
+        claim.prove()
         self._keeper.keep([claim.lease])
         completion: Settlement | None = None
         try:

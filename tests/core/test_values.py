@@ -26,6 +26,7 @@ from tenure.core.operations import (
     Stats,
     StatsRow,
     Worker,
+    hold_of,
     lease_of,
 )
 from tenure.core.retry import Backoff
@@ -121,6 +122,14 @@ def test_a_claim_request_out_of_range_is_refused(option: str, value: Any) -> Non
 
 def test_a_lease_is_a_second_to_a_day() -> None:
     assert (lease_of(1), lease_of(timedelta(days=1))) == (1.0, 86_400.0)
+
+
+def test_what_a_holder_shows_is_an_id_a_fence_and_a_token() -> None:
+    assert hold_of("a", 7, "t") == Hold(id="a", fence=7, token="t")
+    with pytest.raises(ConfigurationError, match="fence must be 1 to"):
+        hold_of("a", 0, "t")
+    with pytest.raises(ConfigurationError, match="token must be a string, not None"):
+        hold_of("a", 1, None)
 
 
 def test_a_page_has_a_bound() -> None:

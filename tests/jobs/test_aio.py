@@ -59,6 +59,7 @@ INTERNAL = {
     "leave",
     "lost",
     "must_be_held",
+    "prove",
     "is_here",
     "is_unclear",
 }
@@ -101,6 +102,21 @@ def test_an_unknown_option_of_the_twin_is_refused() -> None:
 def test_an_unknown_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'tenure' has no attribute 'AsyncQueue'"):
         tenure.AsyncQueue  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_claim_made_elsewhere_is_extended_and_completed_by_its_awaited_block(ajobs: tenure.AsyncJobs) -> None:
+    claim = claim_one(ajobs)
+
+    held: list[bool] = []
+
+    async def finish() -> None:
+        async with await ajobs.claimed(claim.id, fence=claim.fence, token=claim.token) as handle:
+            held.append(not handle.is_lost)
+
+    asyncio.run(finish())
+
+    assert held == [True]
+    assert state_of(ajobs, claim) == "completed"
 
 
 def test_five_workers_on_one_loop_drain_ten_jobs_each_once(ajobs: tenure.AsyncJobs) -> None:

@@ -695,6 +695,80 @@ def test_a_lost_claim_shows_that_too(jobs: tenure.Jobs) -> None:
     assert repr(claim) == "<Claim of job 'a7', type 'work', fence 1: lost>"
 
 
+def elsewhere(store: Any, claim: tenure.Claim, **options: Any) -> tenure.Claim:
+    """Return the handle that another process has of this claim."""
+    return tenure.Jobs(store).claimed(claim.id, **{"fence": claim.fence, "token": claim.token, **options})
+
+
+def test_a_claim_is_completed_by_another_process_that_has_its_fence_and_token(jobs: tenure.Jobs, store: Any) -> None:
+    claim = claim_one(jobs)
+
+    elsewhere(store, claim).complete("done elsewhere")
+
+    job = jobs.get(claim.id)
+    assert job is not None
+    assert (job.state, job.result) == (tenure.State.COMPLETED, "done elsewhere")
+
+
+def test_a_claim_made_elsewhere_is_extended_when_its_block_is_entered(
+    jobs: tenure.Jobs, store: Any, clock: Clock
+) -> None:
+    claim = claim_one(jobs)
+    clock.advance(50)
+    handle = elsewhere(store, claim)
+    before = handle.is_lost
+
+    with handle:
+        is_lost, job = handle.is_lost, jobs.get(claim.id)
+
+    assert (before, is_lost) == (True, False)
+    assert job is not None
+    assert job.leased_until is not None
+    assert (job.leased_until - clock.now).total_seconds() == 60
+    assert state_of(jobs, claim) is tenure.State.COMPLETED
+
+
+def test_a_claim_made_elsewhere_is_not_extended_before_it_is_used(jobs: tenure.Jobs, store: Any) -> None:
+    claim = claim_one(jobs)
+    before = jobs.get(claim.id)
+
+    elsewhere(store, claim, lease=600)
+
+    assert jobs.get(claim.id) == before
+
+
+def test_the_handle_of_a_claim_that_is_over_is_refused(jobs: tenure.Jobs, store: Any) -> None:
+    claim = claim_one(jobs)
+    steal(store, claim)
+
+    with pytest.raises(tenure.ClaimLost, match="nothing was written") as caught:
+        elsewhere(store, claim)
+    with pytest.raises(tenure.ClaimLost, match="the claim of job 'none' with fence 7 is over"):
+        jobs.claimed("none", fence=7, token="t")
+
+    assert (caught.value.id, caught.value.fence) == (claim.id, 1)
+
+
+def test_who_has_a_wrong_token_cannot_end_the_claim_nor_enter_it(jobs: tenure.Jobs, store: Any) -> None:
+    claim = claim_one(jobs)
+
+    with pytest.raises(tenure.ClaimLost):
+        elsewhere(store, claim, token="wrong").complete()
+    with pytest.raises(tenure.ClaimLost), elsewhere(store, claim, token="wrong"):
+        raise AssertionError
+
+    assert state_of(jobs, claim) is tenure.State.RUNNING
+
+
+def test_what_cannot_be_a_claim_is_refused(jobs: tenure.Jobs) -> None:
+    with pytest.raises(tenure.ConfigurationError, match="fence must be a whole number, not '1'"):
+        jobs.claimed("a7", fence="1", token="t")  # type: ignore[arg-type]
+    with pytest.raises(tenure.ConfigurationError, match="token must have 1 to 200 characters"):
+        jobs.claimed("a7", fence=1, token="")
+    with pytest.raises(tenure.ConfigurationError, match="lease must be 1 to 86,400 seconds"):
+        jobs.claimed("a7", fence=1, token="t", lease=0)
+
+
 def test_a_claim_ended_by_two_threads_at_once_is_ended_once(jobs: tenure.Jobs) -> None:
     for _ in range(20):
         claim = claim_one(jobs)

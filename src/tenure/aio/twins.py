@@ -136,6 +136,12 @@ class AsyncJobs(OnlyAsync):
         find = partial(self.sync._look, request)
         return AsyncClaims(self, await self.threads.take(find, (request.queues, request.types), ends_at))
 
+    @known_options
+    async def claimed(self, id: str, *, fence: int, token: str, lease: Seconds = 60.0) -> "AsyncClaim":
+        """Return the handle of a claim that was made elsewhere, as `Jobs.claimed` does."""
+        find = partial(self.sync.claimed, id, fence=fence, token=token, lease=lease)
+        return AsyncClaim(self, await self.threads.run(find))
+
     @property
     def tasks(self) -> Mapping[str, Task[..., Any, Any]]:
         """The tasks by their types."""
@@ -302,6 +308,8 @@ class AsyncClaim(OnlyAsync):
         await run_alone(leave)
 
     async def __aenter__(self) -> Self:
+        if not self.sync.lease.is_proven:
+            await self.threads.run(self.sync.prove)
         # Here: it does not ask the store, and what has not been awaited cannot be cancelled half-way.
         self.sync.__enter__()
         return self

@@ -89,6 +89,13 @@ class Hold:
     token: str
 
 
+def hold_of(id: object, fence: object, token: object) -> Hold:
+    """Return what a holder shows, or raise for what cannot be that."""
+    return Hold(
+        id=checks.name("id", id), fence=checks.whole("fence", fence, 1, 2**63 - 1), token=checks.name("token", token)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
     """Prolong a lease to at least `lease` seconds from now, and say how far the work has come."""
