@@ -17,6 +17,7 @@ from tenure.core.operations import Extension, Hold, Holding, Query, Settlement, 
 from tenure.core.payload import LONGEST
 from tenure.core.retry import Backoff, Random
 from tenure.errors import ClaimLost, ConfigurationError, InvalidPayload, StoreUnavailable, TenureError
+from tenure.facts import facts
 from tenure.headline import headline_of
 from tenure.keeper import Keeper, Lease, ticks
 from tenure.transaction import Transaction, transactional
@@ -227,7 +228,7 @@ class Claim:
             return False
         if was_joined and error is None:
             # Its effect was rolled back with the completion, so it must not be completed without.
-            log.warning("the completion of job %s was rolled back: it is released", self.id, extra={"job": self.id})
+            log.warning("the completion of job %s was rolled back: it is released", self.id, extra=facts(self.job))
             self._settle(transitions.released(self.lease.hold))
             return False
         if error is None and self.unanswered is None:
@@ -299,7 +300,12 @@ class Claim:
     def _completion(self, result: Any) -> Settlement:
         completion = transitions.completed(self.lease.hold, result)
         if completion.result_dropped:
-            log.warning("the result of job %s has more than %s bytes of JSON and is dropped", self.id, f"{LONGEST:,}")
+            log.warning(
+                "the result of job %s has more than %s bytes of JSON and is dropped",
+                self.id,
+                f"{LONGEST:,}",
+                extra=facts(self.job),
+            )
         return completion
 
     def _answer(self, answer: Answer) -> Settlement:

@@ -8,6 +8,7 @@ from typing import Self
 from tenure.claim import Claim, Holder
 from tenure.core.job import Outcome
 from tenure.errors import StoreUnavailable
+from tenure.facts import facts
 
 log = logging.getLogger(__name__)
 
@@ -59,5 +60,9 @@ class Claims(list[Claim]):
         settlements = [claim.unanswered or claim.ending_by(error if claim is blamed else None) for claim in rest]
         for claim, settlement, landed in zip(rest, settlements, self._holder.store.settle(settlements), strict=True):
             if claim.result is not None and settlement.outcome is Outcome.RELEASED:
-                log.warning("job %s is released with a result set: use `with claim:` to complete it", claim.id)
+                log.warning(
+                    "job %s is released with a result set: use `with claim:` to complete it",
+                    claim.id,
+                    extra=facts(claim.job),
+                )
             claim.note(settlement, landed=landed)

@@ -378,7 +378,7 @@ class Jobs(Registry):
         if self._is_closed and holds:
             holder.store.settle([released(hold) for hold in holds])
             raise StoreUnavailable(CLOSED)
-        leases = [Lease(hold, request.lease, sent_at) for hold in holds]
+        leases = [Lease(hold, request.lease, sent_at, job=job) for hold, job in zip(holds, jobs, strict=True)]
         return Claims(holder, [Claim(holder, job, lease) for job, lease in zip(jobs, leases, strict=True)])
 
     def _pages(self, query: Query) -> Iterator[list[Job]]:

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from tenure.core.job import Progress
+from tenure.core.job import Job, Progress
 from tenure.core.operations import LARGEST_BATCH, Extension, Hold, Holding
 from tenure.errors import StoreUnavailable
+from tenure.facts import facts
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Lease:
         "hold",
         "is_over",
         "is_proven",
+        "job",
         "length",
         "on_bad_news",
         "progress",
@@ -63,6 +65,7 @@ class Lease:
         sent_at: float,
         ticks: Ticks = ticks,
         on_bad_news: "BadNews | None" = None,
+        job: Job | None = None,
     ) -> None:
         self.hold = hold
         self.length = length
@@ -75,6 +78,7 @@ class Lease:
         self.blocks = 0
         self.progress: Progress | None = None
         self.on_bad_news = on_bad_news
+        self.job = job
         self._ticks = ticks
 
     @classmethod
@@ -260,7 +264,8 @@ class Keeper:
             if self._kept.pop(id(lease), None) is None:
                 return
         hold = lease.hold
-        log.warning("claim of job %s lost: %s", hold.id, why, extra={"job": hold.id, "fence": hold.fence})
+        known = {"job": hold.id, "fence": hold.fence} if lease.job is None else facts(lease.job)
+        log.warning("claim of job %s lost: %s", hold.id, why, extra=known)
         if lease.on_bad_news is not None:
             lease.on_bad_news(lease)
 

@@ -10,6 +10,7 @@ from tenure.core import transitions
 from tenure.core.answers import Answer
 from tenure.core.operations import Extension, Holding, Settlement
 from tenure.errors import ConfigurationError
+from tenure.facts import facts
 from tenure.keeper import Keeper, ticks
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Transaction:
                 self._claim.id,
                 seconds,
                 self._claim.lease.length,
-                extra={"job": self._claim.id},
+                extra=facts(self._claim.job),
             )
 
 

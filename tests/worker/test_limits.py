@@ -422,7 +422,7 @@ def test_what_cannot_be_interrupted_is_left_behind_and_given_back(
 
     assert worker.summary.released == 1
     assert (job_of(jobs, id).state, job_of(jobs, id).attempts) == ("queued", 0)
-    assert "whose jobs are given back: 1" in caplog.text
+    assert f"job {id} did not end with the worker: it is given back" in caplog.text
 
 
 def test_stopping_now_does_not_wait_for_the_grace(jobs: tenure.Jobs) -> None:

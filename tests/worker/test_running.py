@@ -282,7 +282,7 @@ def test_a_payload_that_does_not_fit_is_a_failure_and_is_not_logged(
 
     assert "'nmae'" in job_of(jobs, id).errors[0]
     assert "secret" not in caplog.text
-    assert "the payload does not fit, see the errors of the job" in caplog.text
+    assert "the payload or the result does not fit, see the errors of the job" in caplog.text
 
 
 def test_a_task_that_is_not_async_but_returns_a_coroutine_fails(jobs: tenure.Jobs) -> None:

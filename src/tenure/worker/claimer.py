@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -17,12 +17,13 @@ from tenure.core.job import Outcome
 from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Settlement
 from tenure.core.transitions import released
 from tenure.errors import StoreUnavailable
+from tenure.facts import facts
 from tenure.identity import new_token
 from tenure.keeper import Lease, ticks
 from tenure.run import Run, Stop
 from tenure.worker.bell import Bell
 from tenure.worker.board import Board
-from tenure.worker.handler import Handler, facts
+from tenure.worker.handler import Handler
 from tenure.worker.pace import Pace
 from tenure.worker.quarantine import Quarantine
 from tenure.worker.store import Answer, PatientStore, Question
@@ -266,6 +267,7 @@ class Claimer:
             self._give_back(runs)
             return
         self._note_landed(list(zip(runs, question.settlements, strict=True)), answer)
+        self._say_how_they_ended(runs)
         self._quarantine.forget(runs)
         self._holder.keeper.end(*(run.lease for run in runs))
 
@@ -296,12 +298,23 @@ class Claimer:
                 self._note_loss(run)
             elif settlement is None and run.outcome is not None:
                 self.summary.note(run.outcome)
+        self._say_how_they_ended(run for run, _ in self._sent)
         self._quarantine.forget(run for run, _ in self._sent)
         self._holder.keeper.end(*(run.lease for run, _ in self._sent))
 
     def _note_loss(self, run: Run) -> None:
         self.summary.lost += 1
-        log.warning("what job %s did is dropped: its claim was lost", run.id, extra=facts(run))
+        log.warning("what job %s did is dropped: its claim was lost", run.id, extra=facts(run.job))
+
+    def _say_how_they_ended(self, runs: Iterable[Run]) -> None:
+        # Once for all of them: a job that is not told about must not cost anything.
+        if not log.isEnabledFor(logging.DEBUG):
+            return
+        now = ticks()
+        for run in runs:
+            if run.outcome is not None:
+                when = "before it began" if run.started_at is None else f"{now - run.started_at:.2f} s after it began"
+                log.debug("job %s (%s) is %s, %s", run.id, run.job.type, run.outcome, when, extra=facts(run.job))
 
     def _give_back_what_waits(self) -> None:
         runs = self._board.withdraw_waiting()
@@ -331,8 +344,8 @@ class Claimer:
         ended = {run for run, _ in (*self._sent, *self._ended)}
         runs = [run for run in self._abandoned if run not in ended]
         self._give_back(runs)
-        if runs:
-            log.warning("handlers that did not end, and whose jobs are given back: %s", len(runs))
+        for run in runs:
+            log.warning("job %s did not end with the worker: it is given back", run.id, extra=facts(run.job))
 
     def _say_the_rest(self) -> None:
         until = ticks() + LAST_WORDS
@@ -342,4 +355,6 @@ class Claimer:
         if rest:
             self.summary.unrecorded += len(rest)
             log.error("the store does not answer; jobs whose end is not recorded: %s", len(rest))
+            for run, _ in rest:
+                log.warning("the end of job %s is not recorded", run.id, extra=facts(run.job))
             self._holder.keeper.end(*(run.lease for run, _ in rest))

@@ -16,6 +16,7 @@ from tenure.core.constructor import quick_constructor
 from tenure.core.job import Job, State
 from tenure.core.operations import ClaimRequest, Hold, Settlement
 from tenure.errors import ConfigurationError, InvalidPayload
+from tenure.facts import facts
 from tenure.headline import headline_of
 from tenure.keeper import BadNews, Lease
 from tenure.run import Interrupted, Run, Stop
@@ -48,7 +49,7 @@ class Handler:
     def run_of(self, job: Job, request: ClaimRequest, sent_at: float, on_bad_news: BadNews | None = None) -> Run:
         """Return the run of a job that was claimed by a request, sent at that moment."""
         hold = _build_hold(id=job.id, fence=job.fence, token=request.token)
-        run = Run(self.holder, job, Lease(hold, request.lease, sent_at, on_bad_news=on_bad_news))
+        run = Run(self.holder, job, Lease(hold, request.lease, sent_at, on_bad_news=on_bad_news, job=job))
         run.handler = self
         return run
 
@@ -100,13 +101,13 @@ class Handler:
         """
         if run.is_settled or run.lease.is_over:
             if error is not None and run.is_settled:
-                log.warning("job %s was %s, and raised %s", run.id, run.outcome, headline_of(error), extra=facts(run))
+                log.warning("job %s was %s, and raised %s", run.id, run.outcome, logged(error), extra=facts(run.job))
             return None
         try:
             return self._ending_with(run, value) if error is None else self._ending_by(run, error)
         except BaseException:
             # Not to be blamed on the job, but it must not be held for ever, nor be tried for ever.
-            log.exception("the end of job %s cannot be told", run.id, extra=facts(run))
+            log.exception("the end of job %s cannot be told", run.id, extra=facts(run.job))
             return run.failure("the worker could not tell how the run ended; its log has the reason")
 
     def _ending_with(self, run: Run, value: Any) -> Settlement:
@@ -161,16 +162,14 @@ class Handler:
             run.id,
             self.type,
             type(value).__name__,
-            extra=facts(run),
+            extra=facts(run.job),
         )
 
     def _say_that_it_failed(self, run: Run, settlement: Settlement, error: BaseException) -> None:
-        # What is wrong with a payload stands in the job's history; what is logged has nothing of it.
-        is_shown = not isinstance(error, InvalidPayload)
-        what = headline_of(error) if is_shown else "the payload does not fit, see the errors of the job"
+        what = logged(error)
         if settlement.state is State.FAILED:
             trace = None if isinstance(error, Answer | InvalidPayload) else error
-            log.error("job %s (%s) failed for good: %s", run.id, self.type, what, exc_info=trace, extra=facts(run))
+            log.error("job %s (%s) failed for good: %s", run.id, self.type, what, exc_info=trace, extra=facts(run.job))
             return
         log.warning(
             "job %s (%s) failed, attempt %s of %s, again in %.1f s: %s",
@@ -180,7 +179,7 @@ class Handler:
             run.job.max_attempts or "any number",
             settlement.delay or 0.0,
             what,
-            extra=facts(run),
+            extra=facts(run.job),
         )
 
 
@@ -189,9 +188,11 @@ def is_from_keyboard(error: BaseException | None) -> TypeGuard[KeyboardInterrupt
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
-def facts(run: Run) -> dict[str, object]:
-    """Return what every line about a run says, for logs that are read by machines. Never the payload."""
-    return {"job": run.id, "type": run.job.type, "queue": run.job.queue, "attempt": run.attempt, "fence": run.fence}
+def logged(error: BaseException) -> str:
+    """Return an error as a line in a log says it. What is wrong with a payload or a result would show parts of it."""
+    if isinstance(error, InvalidPayload):
+        return "InvalidPayload: the payload or the result does not fit, see the errors of the job"
+    return headline_of(error)
 
 
 def _of_the_task(error: BaseException) -> BaseException:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 
 from tenure.aio.threads import run_alone
+from tenure.facts import facts
 from tenure.keeper import ticks
 from tenure.run import CURRENT, Run, Stop
 from tenure.worker.board import Board
 from tenure.worker.claimer import Claimer
-from tenure.worker.handler import facts, is_from_keyboard
+from tenure.worker.handler import is_from_keyboard, logged
 
 _NOTHING = object()
 log = logging.getLogger(__name__)
@@ -155,7 +156,7 @@ class Slot:
         try:
             await run_alone(lambda: run.leave(error))
         except Exception as exc:  # noqa: BLE001 - nobody is left to be told
-            log.warning("what became of job %s could not be asked: %s", run.id, exc, extra=facts(run))
+            log.warning("what became of job %s could not be asked: %s", run.id, logged(exc), extra=facts(run.job))
 
     async def _wait(self) -> Run:
         CURRENT.set(None)

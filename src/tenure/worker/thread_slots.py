@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 
+from tenure.facts import facts
 from tenure.keeper import ticks
 from tenure.run import CURRENT, Run, Stop
 from tenure.worker.board import Board
 from tenure.worker.claimer import Claimer
-from tenure.worker.handler import facts
+from tenure.worker.handler import logged
 from tenure.worker.interrupt import Interruptible
 from tenure.worker.limits import Limits
 
@@ -98,7 +99,7 @@ class ThreadSlots:
         try:
             run.leave(error)
         except Exception as exc:  # noqa: BLE001 - nobody is left to be told
-            log.warning("what became of job %s could not be asked: %s", run.id, exc, extra=facts(run))
+            log.warning("what became of job %s could not be asked: %s", run.id, logged(exc), extra=facts(run.job))
 
     def _wait(self) -> Run | None:
         self._claimer.starve()

@@ -10,11 +10,11 @@ import threading
 import traceback
 from collections.abc import Callable
 
+from tenure.facts import facts
 from tenure.keeper import ticks
 from tenure.run import Run, Stop
 from tenure.worker.board import Board
 from tenure.worker.claimer import Claimer
-from tenure.worker.handler import facts
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Watchdog:
                 self._interrupt(run, Stop.LOST)
             limit = run.handler.time_limit(run.job)
             if limit is not None and run.started_at is not None and now > run.started_at + limit + run.lease.length:
-                log.error("job %s does not end after its time limit: its lease is let go", run.id, extra=facts(run))
+                log.error("job %s does not end after its time limit: its lease is let go", run.id, extra=facts(run.job))
                 self._give_up(run)
 
 
