@@ -1,52 +1,95 @@
-"""Race-free job claiming: atomic, leased, fenced."""
+"""Race-free job claiming: atomic, leased, fenced.
 
+A name is imported when it is used: the command line, and who needs only part of this, starts quickly.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from tenure.claim import Claim
-from tenure.claims import Claims
-from tenure.core.answers import Cancel, Fail, Retry, Snooze
-from tenure.core.explanation import Explanation
-from tenure.core.job import Ending, Job, NewJob, Outcome, Progress, State
-from tenure.core.operations import Count, Event, Moved, Reaped, Refusal, Stats, StatsRow, Worker
-from tenure.core.reasons import Reason, ReasonKind
-from tenure.core.retry import Backoff
-from tenure.errors import (
-    ClaimLost,
-    ConfigurationError,
-    DuplicateTask,
-    InvalidPayload,
-    JobCancelled,
-    JobEnded,
-    JobFailed,
-    KeyTaken,
-    NoClaim,
-    SchemaOutdated,
-    StoreUnavailable,
-    TenureError,
-    UnknownTask,
-)
-from tenure.jobs import Jobs
-from tenure.keep import Keep
-from tenure.run import Interrupted, Run, current
-from tenure.tasks.task import Task
 
 if TYPE_CHECKING:
     from tenure.aio import AsyncClaim, AsyncClaims, AsyncJobs, AsyncTask
+    from tenure.claim import Claim
+    from tenure.claims import Claims
+    from tenure.core.answers import Cancel, Fail, Retry, Snooze
+    from tenure.core.explanation import Explanation
+    from tenure.core.job import Ending, Job, NewJob, Outcome, Progress, State
+    from tenure.core.operations import Count, Event, Moved, Reaped, Refusal, Schema, Stats, StatsRow, Worker
+    from tenure.core.reasons import Reason, ReasonKind
+    from tenure.core.retry import Backoff
+    from tenure.errors import (
+        ClaimLost,
+        ConfigurationError,
+        DuplicateTask,
+        InvalidPayload,
+        JobCancelled,
+        JobEnded,
+        JobFailed,
+        KeyTaken,
+        NoClaim,
+        SchemaOutdated,
+        StoreUnavailable,
+        TenureError,
+        UnknownTask,
+    )
+    from tenure.jobs import Jobs
+    from tenure.keep import Keep
+    from tenure.run import Interrupted, Run, current
+    from tenure.tasks.task import Task
 
     __version__: str
 else:
+    PLACES = {
+        "tenure.aio": ("AsyncClaim", "AsyncClaims", "AsyncJobs", "AsyncTask"),
+        "tenure.claim": ("Claim",),
+        "tenure.claims": ("Claims",),
+        "tenure.core.answers": ("Cancel", "Fail", "Retry", "Snooze"),
+        "tenure.core.explanation": ("Explanation",),
+        "tenure.core.job": ("Ending", "Job", "NewJob", "Outcome", "Progress", "State"),
+        "tenure.core.operations": (
+            "Count",
+            "Event",
+            "Moved",
+            "Reaped",
+            "Refusal",
+            "Schema",
+            "Stats",
+            "StatsRow",
+            "Worker",
+        ),
+        "tenure.core.reasons": ("Reason", "ReasonKind"),
+        "tenure.core.retry": ("Backoff",),
+        "tenure.errors": (
+            "ClaimLost",
+            "ConfigurationError",
+            "DuplicateTask",
+            "InvalidPayload",
+            "JobCancelled",
+            "JobEnded",
+            "JobFailed",
+            "KeyTaken",
+            "NoClaim",
+            "SchemaOutdated",
+            "StoreUnavailable",
+            "TenureError",
+            "UnknownTask",
+        ),
+        "tenure.jobs": ("Jobs",),
+        "tenure.keep": ("Keep",),
+        "tenure.run": ("Interrupted", "Run", "current"),
+        "tenure.tasks.task": ("Task",),
+    }
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
-            from importlib.metadata import version
+            return import_module("importlib.metadata").version("tenure")
+        for place, names in PLACES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(place), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-            return version("tenure")
-        # Only who asks for a twin imports asyncio.
-        if name not in {"AsyncClaim", "AsyncClaims", "AsyncJobs", "AsyncTask"}:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from tenure import aio
-
-        return getattr(aio, name)
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
 
 
 __all__ = [
@@ -86,6 +129,7 @@ __all__ = [
     "Refusal",
     "Retry",
     "Run",
+    "Schema",
     "SchemaOutdated",
     "Snooze",
     "State",

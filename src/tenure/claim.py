@@ -144,7 +144,7 @@ class Claim:
         """
         settlement = self._completion(result)
         if connection is None:
-            self._settle(settlement)
+            self.settle(settlement)
         else:
             self._join(settlement, connection)
 
@@ -161,13 +161,13 @@ class Claim:
     @known_options
     def fail(self, why: str | BaseException, *, final: bool = False) -> None:
         """End the claim: the job is queued again after the back-off, or failed if no attempt is left or it is final."""
-        self._settle(self.failure(why, final=final))
+        self.settle(self.failure(why, final=final))
 
     @known_options
     def retry(self, delay: Seconds | None = None, *, why: str | None = None) -> None:
         """End the claim: the job is to be tried again, after `delay` or the back-off."""
         delay = None if delay is None else checks.seconds("delay", delay)
-        self._settle(
+        self.settle(
             transitions.retried(
                 self.lease.hold,
                 self.job,
@@ -181,16 +181,16 @@ class Claim:
     @known_options
     def snooze(self, delay: Seconds) -> None:
         """End the claim: the job runs again after `delay`, and this was no attempt."""
-        self._settle(transitions.snoozed(self.lease.hold, checks.seconds("delay", delay)))
+        self.settle(transitions.snoozed(self.lease.hold, checks.seconds("delay", delay)))
 
     def release(self) -> None:
         """End the claim: give the job back as if it had not been taken."""
-        self._settle(transitions.released(self.lease.hold))
+        self.settle(transitions.released(self.lease.hold))
 
     @known_options
     def cancel(self, why: str | None = None) -> None:
         """End the claim: the job is cancelled."""
-        self._settle(transitions.cancelled(self.lease.hold, why))
+        self.settle(transitions.cancelled(self.lease.hold, why))
 
     @known_options
     def extend(self, lease: Seconds | None = None) -> None:
@@ -229,17 +229,17 @@ class Claim:
         if was_joined and error is None:
             # Its effect was rolled back with the completion, so it must not be completed without.
             log.warning("the completion of job %s was rolled back: it is released", self.id, extra=facts(self.job))
-            self._settle(transitions.released(self.lease.hold))
+            self.settle(transitions.released(self.lease.hold))
             return False
         if error is None and self.unanswered is None:
             ending, mistake = self.ending_with(self.result)
-            self._settle(ending)
+            self.settle(ending)
             if mistake is not None:
                 raise mistake
             return False
         try:
             # An ending that was sent may have landed: it is sent again, never another in its place.
-            self._settle(self.unanswered or self.ending_by(error))
+            self.settle(self.unanswered or self.ending_by(error))
         except TenureError as exc:
             if error is None:
                 raise
@@ -312,7 +312,8 @@ class Claim:
         holder = self._holder
         return transitions.answered(self.lease.hold, self.job, answer, backoff=holder.backoff, random=holder.random)
 
-    def _settle(self, settlement: Settlement) -> None:
+    def settle(self, settlement: Settlement) -> None:
+        """End the claim by a settlement that was decided before; the same again, if it was not answered."""
         with self._lock:
             self.must_be_held()
             is_first = self.unanswered in (None, settlement)

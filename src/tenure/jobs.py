@@ -25,6 +25,7 @@ from tenure.core.operations import (
     COUNTS_KEPT,
     LARGEST_BATCH,
     MOST_ENQUEUED,
+    Beat,
     ClaimRequest,
     Count,
     Hold,
@@ -33,6 +34,7 @@ from tenure.core.operations import (
     Purge,
     Query,
     Reaped,
+    Schema,
     Stats,
     hold_of,
     lease_of,
@@ -203,6 +205,9 @@ class Jobs(Registry):
         reaped: list[Reaped] = []
         while found := self._backend.reap(worker=worker):
             reaped += found
+        if worker is not None:
+            # After that: the history tells its last sign of life.
+            self._backend.beat(Beat(name=worker, host="", pid=0, version=""), 0.0)
         return reaped
 
     @known_options
@@ -225,11 +230,12 @@ class Jobs(Registry):
         raise results.not_yet(id, seconds)
 
     def work(self, **options: Unpack[WorkerOptions]) -> "Summary":
-        """Run the tasks until SIGTERM or SIGINT, or with `drain=True` until nothing is due; return what was done.
+        """Run the tasks until a signal, or with `drain=True` until nothing is due; return what was done.
 
         `queues` and `types` choose jobs; `concurrency` is how many run at a time (10). `lease` is how long a job is
-        held after a sign of life (60 seconds). After a signal, handlers have `grace` to end (30 seconds); after a
-        second, none. Async tasks run on an event loop, others in threads; neither is the thread that calls this.
+        held after a sign of life (60 seconds). After SIGTERM, SIGINT or SIGHUP, handlers have `grace` to end (30
+        seconds); after a second one, none. Async tasks run on an event loop, others in threads; neither is the thread
+        that calls this.
         """
         from tenure.worker import Worker, stopped_by_signals
 
@@ -323,6 +329,10 @@ class Jobs(Registry):
     def resume(self, queues: Names) -> None:
         """Let claims take jobs of these queues again."""
         self._backend.resume(checks.names("queues", queues))
+
+    def migrate(self) -> Schema:
+        """Bring the store's schema up to date, making the store if there is none; tell which version it had and has."""
+        return self._backend.migrate()
 
     def close(self) -> None:
         """Stop keeping leases and close the store. Closing again does nothing."""

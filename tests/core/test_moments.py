@@ -9,8 +9,8 @@ from tenure.core.moments import shown_duration, shown_moment
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 DURATIONS = [
-    (0, "less than 1 s"),
-    (0.4, "less than 1 s"),
+    (0, "0 s"),
+    (0.4, "0 s"),
     (1, "1 s"),
     (59.4, "59 s"),
     (59.9, "1 min"),
@@ -35,4 +35,4 @@ def test_a_moment_is_shown_in_utc_with_how_far_away_it_is() -> None:
 
     assert shown_moment(east, NOW) == "2026-01-01T12:01:30Z (in 1 min 30 s)"
     assert shown_moment(NOW - timedelta(seconds=4), NOW) == "2026-01-01T11:59:56Z (4 s ago)"
-    assert shown_moment(NOW, NOW) == "2026-01-01T12:00:00Z (less than 1 s ago)"
+    assert shown_moment(NOW, NOW) == "2026-01-01T12:00:00Z (0 s ago)"

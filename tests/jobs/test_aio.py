@@ -60,6 +60,7 @@ INTERNAL = {
     "lost",
     "must_be_held",
     "prove",
+    "settle",
     "is_here",
     "is_unclear",
 }
@@ -155,6 +156,7 @@ def test_every_other_verb_is_answered(ajobs: tenure.AsyncJobs) -> None:
         assert await ajobs.reap() == []
         assert await ajobs.workers() == []
         assert await ajobs.explain(first) is None
+        assert (await ajobs.migrate()).now >= 1
         assert [each.number for each in await ajobs.counts() if each.event == "enqueued"] == [2]
 
     asyncio.run(main())

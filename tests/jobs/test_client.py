@@ -480,6 +480,20 @@ def test_what_a_dead_worker_holds_is_reaped_on_an_operators_word(jobs: tenure.Jo
     assert [each.worker for each in jobs.reap(worker="dead")] == ["dead"]
 
 
+def test_a_worker_that_is_said_to_be_dead_is_not_shown_any_more(jobs: tenure.Jobs, store: Backend) -> None:
+    store.beat(Beat(name="dead", host="h", pid=7, version="1"), 30)
+    store.beat(Beat(name="other", host="h", pid=8, version="1"), 30)
+    jobs.enqueue("a", id="a")
+    jobs.claim(worker="dead")
+
+    jobs.reap(worker="dead")
+
+    job = jobs.get("a")
+    assert [each.name for each in jobs.workers()] == ["other"]
+    assert job is not None
+    assert "(host 'h', pid 7)" in job.errors[0]
+
+
 def test_counts_and_workers_are_shown(jobs: tenure.Jobs, store: Backend) -> None:
     jobs.enqueue("a")
     store.beat(Beat(name="w1", host="h", pid=1, version="1"), ttl=60)

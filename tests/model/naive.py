@@ -31,6 +31,7 @@ from tenure.core.operations import (
     Reaped,
     Refusal,
     Scheduled,
+    Schema,
     Settlement,
     Slot,
     Standing,
@@ -369,6 +370,9 @@ class Naive:
         self.beats[beat.name] = beat, started_at, now, now + timedelta(seconds=ttl)
         if ttl == 0:
             del self.beats[beat.name]
+
+    def migrate(self) -> Schema:
+        return Schema(before=1, now=1)
 
     def workers(self) -> list[Worker]:
         return [

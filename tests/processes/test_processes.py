@@ -101,6 +101,19 @@ def test_after_the_grace_handlers_are_stopped_and_their_jobs_given_back(
     assert [outcomes(job) for job in given_back] == [[Outcome.RELEASED]] * 3
 
 
+def test_a_closed_terminal_ends_a_worker_in_good_order(stage: Stage, jobs: tenure.Jobs, crew: Crew) -> None:
+    jobs.enqueue("hold", id="hold")
+    worker = crew.start()
+    until(lambda: stage.told("began"))
+
+    worker.send(signal.SIGHUP)
+    worker.says("stops; still running: 1")
+    stage.gate.touch()
+
+    assert worker.code() == 0
+    assert job_of(jobs, "hold").state is State.COMPLETED
+
+
 def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs, crew: Crew) -> None:
     jobs.enqueue_many([tenure.NewJob("hold", id="sync"), tenure.NewJob("hold_async", id="async")])
     worker = crew.start(grace=3600)

@@ -1,4 +1,4 @@
-"""Remove each guard of the stores, the client and the worker in turn, and see that the tests notice.
+"""Remove each guard of the stores, the client, the worker and the command line in turn, and see that the tests notice.
 
 A guard that no test misses is not tested. Run with `./dev prove guards`, or `./dev prove guards sqlite` for one part. A
 named test must notice; for memory it is shown whether the state machine does as well, against the plain model.
@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 
 from tests.prove.guard import Guard
+from tests.prove.service_guards import SERVICE_GUARDS
+from tests.prove.supervisor_guards import SUPERVISOR_GUARDS
 from tests.prove.worker_guards import PROCESS_GUARDS, WORKER_GUARDS
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +34,9 @@ WORKER_TESTS = [
     "tests/jobs/test_keeper.py",
     "tests/worker",
 ]
+SERVICE_TESTS = [*PYTEST, "tests/service", "tests/worker/test_logging.py"]
 PROCESS_TESTS = [*PYTEST, "-o", "timeout=120", "tests/processes"]
+SUPERVISOR_TESTS = [*PYTEST, "tests/supervisor"]
 MEMORY_MACHINE = """
 from tenure.testing.conformance.machine import compare
 from tests.model.test_reference import open_pair
@@ -197,7 +201,7 @@ SQLITE_GUARDS = [
     Guard("a schedule begins when it is first asked for", "scheduling.py", "    if given_out or found is None:\n", "    if given_out:\n"),
     Guard("a schedule makes up for nothing before it began", "scheduling.py", "moment(write.now if found is None", "moment(0 if found is None"),
     Guard("schedules do not know of each other", "schedule.sql", "where name = :name;", "order by last_at desc;"),
-    Guard("an older file is brought up to date", "migrations.py", "return version == len(SCRIPTS)", "return version > 0"),
+    Guard("an older file is brought up to date", "migrations.py", "return version == current()", "return version > 0"),
     Guard("a wait waits", "backend.py", "self._closing.wait(min(left, pause * random.uniform(0.5, 1.0)))", "False"),
     Guard("a wait sees what others commit", "backend.py", "if (version := self._database.version(pause / 2)) != seen:", "if (version := self._database.version(pause / 2)) and seen is None:"),
     Guard("a wait knows when leases run out", "wait.sql", "select min(first), (select min(leased_until) from tenure_jobs where state = 'running')", "select min(first), null"),
@@ -213,7 +217,7 @@ SQLITE_GUARDS = [
     Guard("nothing open crosses a fork", "database.py", "        if self._transaction is None and self._hold_threads(AT_A_FORK):\n            self._close(AT_A_FORK)\n", "        pass\n"),
     Guard("a child that was forked in between is told", "database.py", "        self._is_carried_over = bool(left_open)\n", ""),
     Guard("what would wait for itself is refused", "database.py", "        if self._is_inside_a_transaction():\n            raise", "        if False:\n            raise"),
-    Guard("a newer schema is refused", "migrations.py", "    if version > len(SCRIPTS):\n", "    if False:\n"),
+    Guard("a newer schema is refused", "migrations.py", "    if version > current():\n", "    if False:\n"),
     Guard("a network file system is refused", "place.py", "is not None and NETWORK.fullmatch(kind):", "is None:"),
     Guard("an old library is refused", "library.py", "    if version < OLDEST:\n", "    if False:\n"),
     Guard("a user's journal mode stays", "opening.py", "    if application != APPLICATION:\n", "    if False:\n"),
@@ -261,7 +265,7 @@ CLIENT_GUARDS = [
     Guard("an ending lands once", "claim.py", '            raise self.lost(f"it was {self._outcome} already")\n        if not', "            pass\n        if not"),
     Guard("a lost claim cannot be entered", "claim.py", "        if self.is_lost:\n            raise", "        if False:\n            raise"),
     Guard("an interruption releases", "claim.py", "if isinstance(error, Exception) else", "if True else"),
-    Guard("an unanswered ending is sent again", "claim.py", "self._settle(self.unanswered or self.ending_by(error))", "self._settle(self.ending_by(error))"),
+    Guard("an unanswered ending is sent again", "claim.py", "self.settle(self.unanswered or self.ending_by(error))", "self.settle(self.ending_by(error))"),
     Guard("an unanswered ending is sent again by the claims", "claims.py", "claim.unanswered or claim.ending_by(", "claim.ending_by("),
     Guard("a neighbour is not blamed", "claims.py", "error if claim is blamed else None", "error"),
     Guard("another's loss is not mine", "claim.py", " and (error.id, error.fence) == (self.id, self.fence)", ""),
@@ -306,7 +310,9 @@ PARTS: dict[str, tuple[list[Guard], Path, list[str], str | None]] = {
     "sqlite": (SQLITE_GUARDS, SQLITE, SQLITE_TESTS, None),
     "client": (CLIENT_GUARDS, CLIENT, CLIENT_TESTS, None),
     "worker": (WORKER_GUARDS, CLIENT, WORKER_TESTS, None),
+    "service": (SERVICE_GUARDS, CLIENT, SERVICE_TESTS, None),
     "processes": (PROCESS_GUARDS, CLIENT, PROCESS_TESTS, None),
+    "supervisor": (SUPERVISOR_GUARDS, CLIENT, SUPERVISOR_TESTS, None),
 }
 
 

@@ -57,6 +57,24 @@ def test_an_operation_that_writes_holds_the_lock(path: Path) -> None:
     store.close()
 
 
+def test_who_may_use_the_database_may_use_the_lock(path: Path) -> None:
+    SQLite(path).close()
+    put(store := SQLite(path))
+    store.close()
+    lock_of(path).unlink()
+    path.chmod(0o664)
+    before = os.umask(0o077)
+
+    try:
+        put(store := SQLite(path), "second")
+    finally:
+        os.umask(before)
+
+    store.close()
+    made, database = lock_of(path).stat(), path.stat()
+    assert (made.st_mode, made.st_uid, made.st_gid) == (database.st_mode, database.st_uid, database.st_gid)
+
+
 def test_a_transaction_holds_the_lock(path: Path) -> None:
     store = SQLite(path)
     with store.transaction():

@@ -13,6 +13,7 @@ async def surface(ajobs: tenure.AsyncJobs) -> None:
     assert_type(await ajobs.get("a"), tenure.Job | None)
     assert_type(await ajobs.explain("a"), tenure.Explanation | None)
     assert_type(await ajobs.stats(), tenure.Stats)
+    assert_type(await ajobs.migrate(), tenure.Schema)
     assert_type(await ajobs.cancel(queue="mail", reason="why"), list[tenure.Moved])
     assert_type(await ajobs.purge(older_than=60), int)
     assert_type([job async for job in ajobs.find(state="failed")], list[tenure.Job])

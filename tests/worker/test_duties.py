@@ -232,6 +232,42 @@ def test_a_duty_that_fails_is_tried_again_and_costs_the_others_nothing(
     assert caplog.text.count("a duty of the worker failed, trying on") == 1
 
 
+def test_a_duty_that_is_hurried_is_done_at_once() -> None:
+    first, again = threading.Event(), threading.Event()
+
+    def duty() -> float:
+        (again if first.is_set() else first).set()
+        return DEADLINE
+
+    duties = Duties([duty])
+    thread = threading.Thread(target=duties.run)
+    thread.start()
+    assert first.wait(DEADLINE)
+    duties.hurry(duty)
+
+    assert again.wait(DEADLINE / 2)
+    duties.close()
+    thread.join()
+
+
+def test_a_worker_that_stops_says_so_while_its_handlers_end(jobs: tenure.Jobs) -> None:
+    began, gate = threading.Event(), threading.Event()
+
+    @jobs.task
+    def hold() -> None:
+        began.set()
+        assert gate.wait(DEADLINE)
+
+    hold.enqueue()
+    with jobs.worker(concurrency=3) as worker:
+        assert began.wait(DEADLINE)
+        assert [each.concurrency for each in jobs.workers()] == [3]
+
+        worker.stop()
+        until(lambda: [each.is_stopping for each in jobs.workers()] == [True])
+        gate.set()
+
+
 def test_a_store_that_is_away_is_not_told_by_every_duty(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 

@@ -115,6 +115,7 @@ class AsyncJobs(OnlyAsync):
     purge = awaited(Jobs.purge)
     pause = awaited(Jobs.pause)
     resume = awaited(Jobs.resume)
+    migrate = awaited(Jobs.migrate)
 
     @known_options
     async def claim(

@@ -55,6 +55,7 @@ from tenure.core.operations import (
     Query,
     Reaped,
     Scheduled,
+    Schema,
     Settlement,
     Slot,
     Standing,
@@ -250,6 +251,13 @@ class Backend(Claiming, Protocol):
 
         Sorted by minute, queue and event; what did not happen has no row. Each event is counted in the operation that
         made it happen.
+        """
+        ...
+
+    def migrate(self) -> Schema:
+        """Bring the schema up to date, and tell which version was found when this handle opened the store.
+
+        A store that has no schema tells the same version for both.
         """
         ...
 

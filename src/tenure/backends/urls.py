@@ -3,7 +3,8 @@
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import overload
 from urllib.parse import parse_qsl
 
 from tenure.backends.protocol import Backend
@@ -22,7 +23,7 @@ def open_store(store: Store | None) -> Backend:
     """Open a store however it is named; None means the URL in `$TENURE_URL`, or else the file `tenure.db` here."""
     if isinstance(store, Backend):
         return store
-    url = store() if callable(store) else os.environ.get("TENURE_URL") or DEFAULT if store is None else store
+    url = url_of(store)
     try:
         backend = open_backend(url)
     except ConfigurationError as exc:
@@ -31,6 +32,41 @@ def open_store(store: Store | None) -> Backend:
         raise
     log.info("jobs are in %s", masked(url))
     return backend
+
+
+@overload
+def url_of(store: str | Callable[[], str] | None) -> str: ...
+@overload
+def url_of(store: Store | None) -> str | None: ...
+def url_of(store: Store | None) -> str | None:
+    """Return the URL of a store however it is named; None if it is the store itself."""
+    if isinstance(store, Backend):
+        return None
+    return store() if callable(store) else os.environ.get("TENURE_URL") or DEFAULT if store is None else store
+
+
+def is_lasting(url: str) -> bool:
+    """Tell whether what is stored there is there for the next process as well."""
+    return not url.startswith("memory:")
+
+
+def is_there(url: str) -> bool:
+    """Tell whether there is a store, as far as can be told without opening it: opening makes a file."""
+    if scheme_of(url) != "sqlite":
+        return True
+    from tenure.backends.sqlite import is_file_there
+
+    return is_file_there(url)
+
+
+def texts_of(url: str | None) -> Mapping[str, str]:
+    """Return the statements that the store of a URL runs, by the names of its operations."""
+    if url is None or scheme_of(url) != "sqlite":
+        kind = "a store of your own" if url is None else f"{masked(url)!r}"
+        raise ConfigurationError(f"{kind} runs no SQL; name a store that does, such as --url sqlite:///tenure.db")
+    from tenure.backends.sqlite.texts import texts
+
+    return texts()
 
 
 def name_of(store: Store | None) -> str:
@@ -42,6 +78,11 @@ def name_of(store: Store | None) -> str:
 
 def open_backend(url: str) -> Backend:
     """Open the store that the URL names; the scheme decides which backend is imported."""
+    return OPENERS[scheme_of(url)](url)
+
+
+def scheme_of(url: str) -> str:
+    """Return the word by which a URL says what kind of store it names, or raise if there is none of this kind."""
     if not isinstance(url, str):
         raise ConfigurationError(f"a store is named by a URL such as 'sqlite:///tenure.db', not by {url!r}")
     scheme, separator, _ = url.partition("://")
@@ -50,7 +91,7 @@ def open_backend(url: str) -> Backend:
             f"{masked(url)!r} does not name a store; a URL begins with {', '.join(f'{each}://' for each in OPENERS)}"
             + checks.nearest(scheme.lower(), OPENERS).replace("'?", "://'?")
         )
-    return OPENERS[scheme](url)
+    return scheme
 
 
 def masked(url: str) -> str:

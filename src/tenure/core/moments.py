@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
-def shown_duration(seconds: float) -> str:
-    """Return a duration in its two largest units, such as `3 min 20 s`."""
-    left, parts = round(seconds), list[str]()
+def shown_duration(seconds: float, units: int = 2) -> str:
+    """Return a duration in its largest units, such as `3 min 20 s`."""
+    left, parts = round(max(0.0, seconds)), list[str]()
     for unit, length in UNITS:
         number, left = divmod(left, length)
         if number or parts:
             parts.append(f"{number:,} {unit}" if number else "")
-    return " ".join(part for part in parts[:2] if part) or "less than 1 s"
+    return " ".join(part for part in parts[:units] if part) or "0 s"
 
 
 def shown_moment(moment: datetime, now: datetime) -> str:

@@ -32,6 +32,14 @@ class Enqueued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The version of a store's schema, as it was found, 0 for none, and as it is now."""
+
+    before: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
     """A moment of a schedule, and the job that it asks for."""
 
@@ -293,7 +301,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """A sign of life of a worker. `quiet_for` is how long ago its claim loop last turned."""
+    """A sign of life of a worker. `quiet_for` is how long ago its claim loop last turned.
+
+    A `concurrency` of 0 says that it stops: it goes on with what it holds, and takes no more.
+    """
 
     name: str
     host: str
@@ -325,7 +336,12 @@ class Worker(Beat):
     def takes(self, queue: str, type: str) -> bool:
         """Tell whether it claims jobs of this queue and type."""
         has_type = self.types is None or type in self.types
-        return has_type and (self.queues is None or queue in self.queues)
+        return not self.is_stopping and has_type and (self.queues is None or queue in self.queues)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it only goes on with what it holds."""
+        return self.concurrency == 0
 
     @classmethod
     def of(cls, beat: Beat, *, started_at: datetime, beat_at: datetime, holding: int = 0) -> "Worker":

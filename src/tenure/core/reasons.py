@@ -114,9 +114,11 @@ def _of_the_takers(standing: Standing, workers: Sequence[Worker]) -> list[Reason
         reasons.append(_quiet(still, holds=len(still) < len(takers)))
     if standing.is_paused or job.run_at > now:
         return reasons
-    free = sum(max(0, worker.concurrency - worker.holding) for worker in takers)
+    # One that stands still claims nothing, whatever slots it has.
+    moving = [worker for worker in takers if worker not in still] or takers
+    free = sum(max(0, worker.concurrency - worker.holding) for worker in moving)
     if takers:
-        reasons.append(_slots(free, sum(worker.concurrency for worker in takers)))
+        reasons.append(_slots(free, sum(worker.concurrency for worker in moving)))
     return [*reasons, _ahead(standing.ahead, free)]
 
 
@@ -128,12 +130,13 @@ def _taken_by(takers: Sequence[Worker], now: datetime) -> Reason:
 
 
 def _taken_by_nobody(job: Job, workers: Sequence[Worker]) -> Reason:
-    of_the_type = [worker for worker in workers if worker.types is None or job.type in worker.types]
-    if not workers:
-        text = "no worker is alive"
-        remedy = "start one: `tenure work`; programs that claim by hand do not count, they give no sign of life"
+    staying = [worker for worker in workers if not worker.is_stopping]
+    of_the_type = [worker for worker in staying if worker.types is None or job.type in worker.types]
+    if not staying:
+        text = "no worker is alive" if not workers else f"every live worker stops: {_named(w.name for w in workers)}"
+        remedy = "start one: `tenure work`; `tenure exec` and claims by hand do not count, they give no sign of life"
     elif not of_the_type:
-        types = {type for worker in workers for type in worker.types or ()}
+        types = {type for worker in staying for type in worker.types or ()}
         text = f"no live worker takes its type {job.type!r}; they take {_named(types)}"
         remedy = "start a worker that has this task, or name the module of the task to yours: `tenure work --import`"
     else:

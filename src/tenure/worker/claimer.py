@@ -5,6 +5,7 @@ handlers, gives back what they leave, and is the last to speak to the store.
 """
 
 import logging
+import math
 import os
 import time
 from collections import deque
@@ -24,6 +25,7 @@ from tenure.run import Run, Stop
 from tenure.worker.bell import Bell
 from tenure.worker.board import Board
 from tenure.worker.handler import Handler
+from tenure.worker.ledger import Ledger
 from tenure.worker.pace import Pace
 from tenure.worker.quarantine import Quarantine
 from tenure.worker.store import Answer, PatientStore, Question
@@ -60,6 +62,7 @@ class Claimer:
         grace: float,
         drain: bool,
         is_closed: Callable[[], bool],
+        ledger: Ledger | None = None,
     ) -> None:
         self.turned_at = ticks()
         self.is_loop_stalled = False
@@ -74,6 +77,7 @@ class Claimer:
         self._grace = grace
         self._drain = drain
         self._is_closed = is_closed
+        self._ledger = ledger
         self._pace = Pace()
         self._bell = Bell()
         self._starved = Bell()
@@ -86,6 +90,7 @@ class Claimer:
         self._sent: list[tuple[Run, Settlement | None]] = []
         self._may_find = True
         self._stop_at: float | None = None
+        self._ends_at = math.inf
         self._is_hurried = False
         self._last_trip_at = ticks()
         self._done = 0
@@ -122,10 +127,16 @@ class Claimer:
         self._may_find = True
         self._bell.ring()
 
-    def stop(self, *, now: bool = False) -> None:
-        """Claim no more, and end when the handlers have; at the end of the grace, or `now`, without them."""
+    def retire(self) -> None:
+        """Claim no more, and end when the handlers have, however long they take."""
         if self._stop_at is None:
             self._stop_at = ticks()
+        self._bell.ring()
+
+    def stop(self, *, now: bool = False) -> None:
+        """Claim no more, and end when the handlers have; at the end of the grace, or `now`, without them."""
+        self.retire()
+        self._ends_at = min(self._ends_at, ticks() + self._grace)
         self._is_hurried = self._is_hurried or now
         self._bell.ring()
 
@@ -145,7 +156,7 @@ class Claimer:
         for run in self._board.begun():
             run.is_worker_stopping = True
         self._give_back(self._board.withdraw_waiting() + self._board.withdraw_handed())
-        self._wait_for_handlers((self._stop_at or 0.0) + self._grace)
+        self._wait_for_handlers(lambda: self._ends_at)
         self._abandon_handlers()
         self._say_the_rest()
 
@@ -301,6 +312,8 @@ class Claimer:
         self._say_how_they_ended(run for run, _ in self._sent)
         self._quarantine.forget(run for run, _ in self._sent)
         self._holder.keeper.end(*(run.lease for run, _ in self._sent))
+        if self._ledger is not None:
+            self._ledger.end(run for run, _ in self._sent)
 
     def _note_loss(self, run: Run) -> None:
         self.summary.lost += 1
@@ -314,7 +327,7 @@ class Claimer:
         for run in runs:
             if run.outcome is not None:
                 when = "before it began" if run.started_at is None else f"{now - run.started_at:.2f} s after it began"
-                log.debug("job %s (%s) is %s, %s", run.id, run.job.type, run.outcome, when, extra=facts(run.job))
+                log.debug("job %s (%s) ended as %s, %s", run.id, run.job.type, run.outcome, when, extra=facts(run.job))
 
     def _give_back_what_waits(self) -> None:
         runs = self._board.withdraw_waiting()
@@ -326,20 +339,22 @@ class Claimer:
     def _give_back(self, runs: Sequence[Run]) -> None:
         self._ended.extend((run, released(run.lease.hold)) for run in runs)
 
-    def _wait_for_handlers(self, until: float) -> None:
-        while self._board.running and not self._is_hurried and (now := ticks()) < until:
+    def _wait_for_handlers(self, until: Callable[[], float]) -> None:
+        # Asked for each time: one that retires may be told to stop.
+        while self._board.running and not self._is_hurried and (now := ticks()) < until():
             self.turned_at = now
             if self._ended or self._asked is not None:
                 self._trip(0)
             else:
-                self._bell.wait(min(LONGEST_WAIT, max(0.0, until - ticks())))
+                self._bell.wait(min(LONGEST_WAIT, max(0.0, until() - ticks())))
 
     def _abandon_handlers(self) -> None:
         """Cancel and interrupt what still runs, and give back what does not end."""
         for run in self._board.begun():
             self._interrupt(run, Stop.SHUTDOWN)
         self._is_hurried = False
-        self._wait_for_handlers(ticks() + HURRY)
+        ends_at = ticks() + HURRY
+        self._wait_for_handlers(lambda: ends_at)
         self._abandoned.update(self._board.abandon())
         ended = {run for run, _ in (*self._sent, *self._ended)}
         runs = [run for run in self._abandoned if run not in ended]

@@ -1,12 +1,13 @@
 """What a worker does beside running jobs, now and then: one thread for all of it."""
 
 import logging
-import threading
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from tenure.errors import StoreUnavailable
 from tenure.keeper import ticks
+from tenure.worker.bell import Bell
 
 log = logging.getLogger(__name__)
 
@@ -25,18 +26,30 @@ class Duties:
 
     def __init__(self, duties: Sequence[Duty]) -> None:
         self._due_at = dict.fromkeys(duties, ticks())
-        self._closing = threading.Event()
+        self._bell = Bell()
+        self._is_closed = False
         self._failing: set[Duty] = set()
 
     def run(self) -> None:
         while True:
             duty = min(self._due_at, key=self._due_at.__getitem__)
-            if self._closing.wait(max(0.0, self._due_at[duty] - ticks())):
+            self._bell.wait(max(0.0, self._due_at[duty] - ticks()))
+            if self._is_closed:
                 return
-            self._due_at[duty] = ticks() + self._do(duty)
+            if self._due_at[duty] <= ticks():
+                # Before it is done: it may be hurried meanwhile.
+                self._due_at[duty] = math.inf
+                again_at = ticks() + self._do(duty)
+                self._due_at[duty] = min(self._due_at[duty], again_at)
+
+    def hurry(self, duty: Duty) -> None:
+        """Have this done now. It may be called from anywhere, even a signal handler."""
+        self._due_at[duty] = ticks()
+        self._bell.ring()
 
     def close(self) -> None:
-        self._closing.set()
+        self._is_closed = True
+        self._bell.ring()
 
     def _do(self, duty: Duty) -> float:
         try:

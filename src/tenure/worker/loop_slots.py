@@ -16,6 +16,7 @@ from tenure.run import CURRENT, Run, Stop
 from tenure.worker.board import Board
 from tenure.worker.claimer import Claimer
 from tenure.worker.handler import is_from_keyboard, logged
+from tenure.worker.ledger import Ledger
 
 _NOTHING = object()
 log = logging.getLogger(__name__)
@@ -27,10 +28,13 @@ TURN = 0.005
 class LoopSlots:
     """Used in the thread of the loop, but for `hand_over` and `stop`, which any thread may call."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, board: Board, claimer: Claimer) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, board: Board, claimer: Claimer, ledger: Ledger | None = None
+    ) -> None:
         self.loop = loop
         self.board = board
         self.claimer = claimer
+        self.ledger = ledger
         self.context = copy_context()
         self.idle: list[Slot] = []
         self._slots: set[Slot] = set()
@@ -133,6 +137,8 @@ class Slot:
         limit = handler.time_limit(run.job)
         timer = None if limit is None else slots.loop.call_later(limit, slots.stop_here, run, Stop.TIME_LIMIT)
         value, error = None, None
+        if slots.ledger is not None:
+            slots.ledger.begin(run)
         try:
             value = await handler.call_async(run)
         except BaseException as exc:  # noqa: BLE001 - it is the end of this run, whatever it is, not of the worker

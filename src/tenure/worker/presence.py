@@ -17,14 +17,18 @@ LOOK_EVERY = 60.0
 
 
 class Presence:
-    def __init__(self, store: Backend, beat: Beat, quiet_for: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Backend, beat: Beat, quiet_for: Callable[[], float], is_stopping: Callable[[], bool]
+    ) -> None:
         self._store = store
         self._beat = beat
         self._quiet_for = quiet_for
+        self._is_stopping = is_stopping
 
     def show(self) -> float:
         """Give a sign of life; return when the next is due."""
-        self._store.beat(replace(self._beat, quiet_for=self._quiet_for()), SHOWN_FOR)
+        concurrency = 0 if self._is_stopping() else self._beat.concurrency
+        self._store.beat(replace(self._beat, concurrency=concurrency, quiet_for=self._quiet_for()), SHOWN_FOR)
         return BEAT_EVERY
 
     def sign_off(self) -> None:

@@ -12,7 +12,8 @@ class Stoppable(Protocol):
     def stop(self, *, now: bool = False) -> None: ...
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else (signal.SIGINT, signal.SIGTERM)
+"""SIGHUP comes when a terminal is closed; one that is ignored, as by nohup, stays so."""
 
 
 @contextmanager
@@ -24,7 +25,7 @@ def stopped_by_signals(worker: Stoppable) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.getsignal(each) for each in SIGNALS}
+    before = {each: found for each in SIGNALS if (found := signal.getsignal(each)) is not signal.SIG_IGN}
     received, process = 0, os.getpid()
 
     def receive(number: int, _: object) -> None:
@@ -39,7 +40,7 @@ def stopped_by_signals(worker: Stoppable) -> Iterator[None]:
             _restore(before)
         worker.stop(now=received > 1)
 
-    for each in SIGNALS:
+    for each in before:
         signal.signal(each, receive)
     try:
         yield

@@ -23,6 +23,13 @@ class Summary:
         counts = ((each.name, getattr(self, each.name)) for each in fields(self))
         return ", ".join(f"{number:,} {name}" for name, number in counts if number) or "nothing to do"
 
+    def __add__(self, other: "Summary") -> "Summary":
+        return Summary(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers by their names."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
     def note(self, outcome: Outcome, number: int = 1) -> None:
         """Count endings that landed."""
         setattr(self, outcome.value, getattr(self, outcome.value) + number)

@@ -13,6 +13,7 @@ from tenure.worker.board import Board
 from tenure.worker.claimer import Claimer
 from tenure.worker.handler import logged
 from tenure.worker.interrupt import Interruptible
+from tenure.worker.ledger import Ledger
 from tenure.worker.limits import Limits
 
 log = logging.getLogger(__name__)
@@ -27,9 +28,10 @@ class ThreadSlots:
     They are daemons: a handler that does not end cannot keep the process from ending.
     """
 
-    def __init__(self, board: Board, claimer: Claimer) -> None:
+    def __init__(self, board: Board, claimer: Claimer, ledger: Ledger | None = None) -> None:
         self._board = board
         self._claimer = claimer
+        self._ledger = ledger
         self._context = copy_context()
         self._limits = Limits(self.stop)
         self._lock = threading.Lock()
@@ -84,6 +86,8 @@ class ThreadSlots:
         limit = handler.time_limit(run.job)
         if limit is not None:
             self._limits.add(run, now + limit)
+        if self._ledger is not None:
+            self._ledger.begin(run)
         value, error = slot.run(lambda: context.run(handler.call, run))
         run.slot = None
         if limit is not None:

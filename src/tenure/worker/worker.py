@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from contextvars import copy_context
+from dataclasses import replace
 from importlib.metadata import version
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from tenure.aio.threads import run_alone
 from tenure.core import checks
@@ -24,13 +25,16 @@ from tenure.worker.board import Board
 from tenure.worker.claimer import Claimer
 from tenure.worker.duties import Duties, Duty
 from tenure.worker.handler import Handler
+from tenure.worker.heart import Heart
 from tenure.worker.janitor import Janitor
+from tenure.worker.ledger import Ledger
 from tenure.worker.lookout import Lookout
 from tenure.worker.loop_slots import LoopSlots
 from tenure.worker.presence import Presence, Strangers
 from tenure.worker.scheduler import Scheduler
 from tenure.worker.summary import Summary
 from tenure.worker.thread_slots import ThreadSlots
+from tenure.worker.vitals import Vitals
 from tenure.worker.watchdog import Watchdog
 from tenure.worker_options import Settings, WorkerOptions, settings_of
 
@@ -48,9 +52,12 @@ STEP = 0.5
 
 
 class Worker:
-    """Runs the tasks of a `Jobs`. As a block it does so in threads of its own, and ends with the block."""
+    """Runs the tasks of a `Jobs`. As a block it does so in threads of its own, and ends with the block.
 
-    def __init__(self, jobs: "Jobs", options: WorkerOptions) -> None:
+    In the `ledger`, if there is one, it tells whoever watches over its process what it has started, and how it is.
+    """
+
+    def __init__(self, jobs: "Jobs", options: WorkerOptions, ledger: Ledger | None = None) -> None:
         self._jobs = jobs
         self._settings: Settings = settings_of(options, jobs.tasks)
         self._store, self._holder = jobs._open()
@@ -74,14 +81,20 @@ class Worker:
             grace=self._settings.grace,
             drain=self._settings.drain,
             is_closed=lambda: jobs._is_closed,
+            ledger=ledger,
         )
+        self._ledger = ledger
+        if ledger is not None:
+            ledger.open(self.name)
         self._lookout = Lookout(self._store, self._settings.queues, self._settings.types, self._claimer.look)
         self._loop_slots: LoopSlots | None = None
         self._thread_slots: ThreadSlots | None = None
+        self._watchdog: Watchdog | None = None
         self._started: Future[None] = Future()
         self._ended: Future[None] = Future()
         self._left: Future[None] = Future()
         self._is_hurried = False
+        self._say_that_it_stops: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -98,6 +111,21 @@ class Worker:
         """What it did so far."""
         return self._claimer.summary
 
+    def vitals(self) -> Vitals:
+        """Return how it is now. This asks nobody, and may be called from anywhere."""
+        running = len(self._board.begun())
+        return Vitals(
+            name=self.name,
+            pid=os.getpid(),
+            is_ready=self._started.done() and self._started.exception() is None,
+            is_stopping=self._claimer.is_stopping,
+            is_store_failing=self._claimer.is_store_failing,
+            quiet_for=0.0 if self._watchdog is None else self._watchdog.quiet_for(),
+            running=running,
+            waiting=max(0, self._board.size - running),
+            summary=replace(self.summary),
+        )
+
     def stop(self, *, now: bool = False) -> None:
         """Claim no more, and end when the handlers have ended, or the grace is over; `now`, without waiting for them.
 
@@ -105,6 +133,12 @@ class Worker:
         """
         self._is_hurried = self._is_hurried or now
         self._claimer.stop(now=now)
+        self._say_that_it_stops()
+
+    def retire(self) -> None:
+        """Claim no more, and end when the handlers have, however long they take. A stop ends that, after its grace."""
+        self._claimer.retire()
+        self._say_that_it_stops()
 
     def __enter__(self) -> Self:
         self.start()
@@ -170,20 +204,28 @@ class Worker:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         # Both here: so handlers of both kinds see the context variables of the caller and of the lifespans.
-        self._loop_slots = LoopSlots(loop, self._board, self._claimer)
-        self._thread_slots = ThreadSlots(self._board, self._claimer)
-        watchdog = Watchdog(loop, self._claimer, self._board, self._give_up, self._interrupt)
-        presence = Presence(self._store, self._beat(), watchdog.quiet_for)
+        self._loop_slots = LoopSlots(loop, self._board, self._claimer, self._ledger)
+        self._thread_slots = ThreadSlots(self._board, self._claimer, self._ledger)
+        watchdog = self._watchdog = Watchdog(loop, self._claimer, self._board, self._give_up, self._interrupt)
+        presence = Presence(self._store, self._beat(), watchdog.quiet_for, lambda: self._claimer.is_stopping)
         # A store that cannot be used is told here and now; one that goes away later is waited for.
         await run_alone(presence.show)
         duties = Duties([presence.show, Strangers(self._store).look, *self._own_duties()])
+        self._say_that_it_stops = lambda: duties.hurry(presence.show)
         self._say_hello()
+        parts: list[_Closable] = [duties, watchdog, self._lookout, self._thread_slots]
         threads = [_thread("lookout", self._lookout.run), _thread("duties", duties.run)]
-        conduct = self._conduct(presence, duties, watchdog, threads)
+        heart = None if self._ledger is None else Heart(self._ledger, self.vitals)
+        if heart is not None:
+            parts.append(heart)
+            threads.append(_thread("heart", heart.run))
+        conduct = self._conduct(presence, parts, threads)
         # The claimer last: what it needs is there, or is told to be missing before anything is claimed.
         for thread in (*threads, _thread("watchdog", watchdog.run), _thread("claimer", conduct)):
             thread.start()
         self._started.set_result(None)
+        if heart is not None:
+            heart.beat()
         await self._until_ended()
         await self._loop_slots.close()
 
@@ -202,7 +244,7 @@ class Worker:
             raise asyncio.CancelledError
 
     def _conduct(
-        self, presence: Presence, duties: Duties, watchdog: Watchdog, threads: Sequence[threading.Thread]
+        self, presence: Presence, parts: Sequence["_Closable"], threads: Sequence[threading.Thread]
     ) -> Callable[[], None]:
         def conduct() -> None:
             error: BaseException | None = None
@@ -210,14 +252,15 @@ class Worker:
                 self._claimer.run()
             except BaseException as exc:  # noqa: BLE001 - whoever waits for the worker is told
                 error = exc
-            for part in (duties, watchdog, self._lookout, self._thread_slots):
-                if part is not None:
-                    part.close()
+            for part in parts:
+                part.close()
             # When the worker has ended, nothing of it uses the store any more.
             for thread in threads:
                 thread.join(PATIENCE)
             if not self._claimer.is_store_failing:
                 presence.sign_off()
+            if self._ledger is not None:
+                self._ledger.seal()
             log.info("the worker %s has ended: %s", self.name, self.summary)
             # It may have ended before, by what went wrong at the start.
             if self._ended.done():
@@ -299,6 +342,10 @@ class Worker:
     def _must_be_new(self) -> None:
         if self._started.done() or self._thread is not None:
             raise ConfigurationError(USED)
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
 
 
 def _thread(name: str, target: Callable[[], None]) -> threading.Thread:

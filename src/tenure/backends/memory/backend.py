@@ -39,6 +39,7 @@ from tenure.core.operations import (
     Reaped,
     Refusal,
     Scheduled,
+    Schema,
     Settlement,
     Slot,
     Standing,
@@ -158,6 +159,9 @@ class Memory:
     def beat(self, beat: Beat, ttl: float) -> None:
         with self._locked() as now:
             self._registry.beat(beat, ttl, now)
+
+    def migrate(self) -> Schema:
+        return Schema(before=1, now=1)
 
     def workers(self) -> list[Worker]:
         with self._locked() as now:

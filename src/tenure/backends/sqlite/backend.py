@@ -13,9 +13,10 @@ from urllib.parse import parse_qsl, unquote
 
 from tenure.backends.protocol import SWEEP, Clock
 from tenure.backends.sql import statements
-from tenure.backends.sqlite import claiming, enqueueing, moving, reading, scheduling, settling
+from tenure.backends.sqlite import claiming, enqueueing, moving, place, reading, scheduling, settling
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.lock import LONGEST
+from tenure.backends.sqlite.migrations import current
 from tenure.backends.sqlite.moments import duration
 from tenure.backends.sqlite.opening import Synchronous
 from tenure.backends.sqlite.rows import names_text
@@ -39,6 +40,7 @@ from tenure.core.operations import (
     Query,
     Reaped,
     Scheduled,
+    Schema,
     Settlement,
     Slot,
     Standing,
@@ -168,6 +170,11 @@ class SQLite:
             }
             write.execute(WORKERS["beat"], values)
 
+    def migrate(self) -> Schema:
+        """Open the file: whoever is the first to do so brings it up to date."""
+        with self._database.reading():
+            return Schema(before=self._database.schema_found, now=current())
+
     def workers(self) -> list[Worker]:
         with self._database.reading() as (db, now):
             return reading.workers(db, now)
@@ -230,11 +237,26 @@ class Joined:
 
 def open_sqlite(url: str) -> SQLite:
     """Open the file that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`."""
-    place, _, text = url.removeprefix("sqlite://").partition("?")
-    options = dict(parse_qsl(text, keep_blank_values=True))
+    path, options = _parts_of(url)
     checks.refuse_unknown(repr(url), options, ("synchronous", "timeout"))
-    path = unquote(place.removeprefix("/"))
-    if not place.startswith("/") or not path or path.endswith("/"):
+    synchronous = checks.choice("synchronous", options.get("synchronous", "full"), ["full", "normal"])
+    return SQLite(
+        path,
+        synchronous="normal" if synchronous == "normal" else "full",
+        timeout=_timeout(options.get("timeout")),
+    )
+
+
+def is_file_there(url: str) -> bool:
+    """Tell whether the file that a URL names has something in it."""
+    path, _ = _parts_of(url)
+    return not place.is_new(Path(path))
+
+
+def _parts_of(url: str) -> tuple[str, dict[str, str]]:
+    where, _, text = url.removeprefix("sqlite://").partition("?")
+    path = unquote(where.removeprefix("/"))
+    if not where.startswith("/") or not path or path.endswith("/"):
         raise ConfigurationError(
             f"{url!r} names no file; write 'sqlite:///tenure.db' for one in this folder, "
             "'sqlite:////var/lib/app/tenure.db' for one elsewhere"
@@ -243,12 +265,7 @@ def open_sqlite(url: str) -> SQLite:
         raise ConfigurationError(f"{url!r} has a NUL character, which no file name has")
     if path == ":memory:":
         raise ConfigurationError(f"{url!r} names no file; for a store in memory write 'memory://'")
-    synchronous = checks.choice("synchronous", options.get("synchronous", "full"), ["full", "normal"])
-    return SQLite(
-        path,
-        synchronous="normal" if synchronous == "normal" else "full",
-        timeout=_timeout(options.get("timeout")),
-    )
+    return path, dict(parse_qsl(text, keep_blank_values=True))
 
 
 def _timeout(text: str | None) -> float:

@@ -59,6 +59,7 @@ class Database:
         self._synchronous = synchronous
         self._timeout = timeout
         self._was_open = False
+        self.schema_found = 0
         self._begin()
         forks.watch(self)
 
@@ -227,12 +228,13 @@ class Database:
         """Return the connection that writes; whoever calls it is alone."""
         if self._writer is None:
             try:
-                db = open_file(self.path, self._synchronous, ends_at, may_create=not self._was_open)
+                db, found = open_file(self.path, self._synchronous, ends_at, may_create=not self._was_open)
             except BaseException:
                 if not self._was_open:
                     self._turn.processes.remove()
                 raise
             self._writer = Handle(db, place.identity(self.path))
+            self.schema_found = self.schema_found if self._was_open else found
             self._was_open = True
         if place.identity(self.path) != self._writer.identity:
             abandon(self._writer.db)

@@ -1,4 +1,4 @@
--- Show jobs page by page, in enqueue order ({order} is asc or desc, {beyond} the comparison that goes with it).
+-- Show jobs page by page, in enqueue order or the reverse, each with the comparison that goes with it.
 -- Of the candidates at most :scan are looked at.
 
 -- name: all

@@ -10,8 +10,10 @@ The lock is on a file beside the database; the system drops it when a process di
 
 import os
 import random
+import stat
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 if sys.platform != "win32":
@@ -25,6 +27,7 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(f"{path}-tenure-lock")
+        self._database = path
         self._file: int | None = None
         self._is_made_here = False
 
@@ -71,7 +74,16 @@ class FileLock:
             return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             self._is_made_here = True
-            return os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            file = os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._share(file)
+            return file
+
+    def _share(self, file: int) -> None:
+        """Let everybody have the lock who has the database: root may have made it, for a service that is not."""
+        with suppress(OSError):
+            database = self._database.stat()
+            os.fchmod(file, stat.S_IMODE(database.st_mode))
+            os.fchown(file, database.st_uid, database.st_gid)
 
     def _is_of(self, file: int) -> bool:
         try:

@@ -15,6 +15,11 @@ SCRIPTS = sorted(
 """What makes version 1 of nothing, version 2 of version 1, and so on."""
 
 
+def current() -> int:
+    """Return the version that this tenure makes."""
+    return len(SCRIPTS)
+
+
 def version_of(db: sqlite3.Connection) -> int:
     """Return the version of the file's schema; 0 if it has none."""
     (has_schema,) = db.execute(SCHEMA["has schema"]).fetchone()
@@ -24,19 +29,21 @@ def version_of(db: sqlite3.Connection) -> int:
 def is_current(db: sqlite3.Connection) -> bool:
     """Tell whether nothing is to be done; raise for a schema that this tenure does not know."""
     version = version_of(db)
-    if version > len(SCRIPTS):
+    if version > current():
         raise SchemaOutdated(
-            f"the store has schema {version} and this tenure knows up to {len(SCRIPTS)}; use a newer tenure"
+            f"the store has schema {version} and this tenure knows up to {current()}; use a newer tenure"
         )
-    return version == len(SCRIPTS)
+    return version == current()
 
 
-def migrate(db: sqlite3.Connection) -> None:
-    """Bring the schema up to date, in the transaction that is open."""
-    for number, script in enumerate(SCRIPTS[version_of(db) :], start=version_of(db) + 1):
+def migrate(db: sqlite3.Connection) -> int:
+    """Bring the schema up to date, in the transaction that is open; return the version that was found."""
+    before = version_of(db)
+    for number, script in enumerate(SCRIPTS[before:], start=before + 1):
         for statement in _each(script.read_text("utf-8")):
             db.execute(statement)
         db.execute(SCHEMA["applied"], {"version": number})
+    return before
 
 
 def _each(script: str) -> list[str]:

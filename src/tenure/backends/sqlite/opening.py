@@ -4,11 +4,11 @@ import logging
 import sqlite3
 import time
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from tenure.backends.sqlite import library, place, trouble
-from tenure.backends.sqlite.migrations import is_current, migrate
+from tenure.backends.sqlite.migrations import current, is_current, migrate
 from tenure.backends.sqlite.patience import patiently
 from tenure.errors import ConfigurationError
 
@@ -27,7 +27,14 @@ CACHE = 16 * 1024
 _warned: set[place.Identity | None] = set()
 
 
-def open_file(path: Path, synchronous: Synchronous, ends_at: float, *, may_create: bool) -> sqlite3.Connection:
+class Opened(NamedTuple):
+    """A connection that writes, and the version of the schema that it found, 0 for none."""
+
+    db: sqlite3.Connection
+    found: int
+
+
+def open_file(path: Path, synchronous: Synchronous, ends_at: float, *, may_create: bool) -> Opened:
     """Open the file, and make it a store if it is none yet; whoever calls it is the only one to write."""
     is_new = place.is_new(path)
     if is_new and not may_create:
@@ -38,16 +45,17 @@ def open_file(path: Path, synchronous: Synchronous, ends_at: float, *, may_creat
         if is_new:
             db.execute(f"pragma application_id = {APPLICATION}")
         _choose_journal(db, path, ends_at)
+        found = current()
         if not is_current(db):
             patiently(db.execute, "begin immediate", ends_at)
-            migrate(db)
+            found = migrate(db)
             patiently(db.execute, "commit", ends_at)
         # From here on it is only the beginning and the end of a transaction that wait, in their own way.
         db.execute("pragma busy_timeout = 0")
     except BaseException:
         db.close()
         raise
-    return db
+    return Opened(db, found)
 
 
 def connect(path: Path, synchronous: Synchronous, *, timeout: float, kind: type[C], may_create: bool = False) -> C:

@@ -23,6 +23,7 @@ WORKERS = statements(__package__, "workers")
 WAIT = by_asking("wait")
 
 ORDERS = {True: {"order": "desc", "beyond": "<"}, False: {"order": "asc", "beyond": ">"}}
+FIND_ALL = statements(__package__, "find", **ORDERS[True], job="", candidates="")["all"]
 FIND = {
     (newest_first, source): statements(
         __package__,

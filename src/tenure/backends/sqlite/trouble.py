@@ -1,5 +1,6 @@
 """What SQLite says when it cannot, in words that name the file and a remedy."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -24,9 +25,20 @@ def unavailable(path: Path, error: sqlite3.Error | OSError, timeout: float) -> S
             return in_progress(error)
         if is_busy(error):
             return locked(path, timeout)
-        remedy = REMEDIES.get(code_of(error))
+        # Where there is no room for its shared memory, SQLite calls that an I/O error.
+        code = sqlite3.SQLITE_FULL if _is_full(path, error) else code_of(error)
+        remedy = REMEDIES.get(code)
         return StoreUnavailable(f"{str(path)!r} cannot be used: {error}" + (f"; {remedy}" if remedy else ""))
     return StoreUnavailable(f"{str(path)!r} cannot be used: {error.strerror}")
+
+
+def _is_full(path: Path, error: sqlite3.Error) -> bool:
+    if code_of(error) != sqlite3.SQLITE_IOERR or not hasattr(os, "statvfs"):
+        return False
+    try:
+        return os.statvfs(path).f_bavail == 0
+    except OSError:
+        return False
 
 
 def of_the_caller(path: Path, error: sqlite3.Error) -> TenureError:

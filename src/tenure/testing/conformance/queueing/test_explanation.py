@@ -309,7 +309,7 @@ def test_a_job_whose_attempts_are_spent_is_explained(store: Backend) -> None:
     settle(store, failed(given_a_held_job(store, max_attempts=1), "Traceback…\nValueError: no"))
 
     assert against(store) == [
-        "it failed at 2026-01-01T12:00:00Z (less than 1 s ago): attempts are spent (1 of 1): ValueError: no"
+        "it failed at 2026-01-01T12:00:00Z (0 s ago): attempts are spent (1 of 1): ValueError: no"
     ]
     assert explained(store).reasons[0].remedy == "`tenure jobs retry mine` queues it again, with fresh attempts"
 
@@ -321,7 +321,7 @@ def test_a_job_whose_crashes_are_spent_is_explained(store: Backend, clock: Clock
     (text,) = against(store)
 
     assert text == (
-        "it failed at 2026-01-01T12:01:00Z (less than 1 s ago): crashes are spent (1 of 1): the lease ran out at "
+        "it failed at 2026-01-01T12:01:00Z (0 s ago): crashes are spent (1 of 1): the lease ran out at "
         "2026-01-01T12:01:00+00:00; worker 'w1' had claimed the job at 2026-01-01T12:00:00+00:00"
     )
 
@@ -330,7 +330,7 @@ def test_a_job_that_was_given_up_is_explained(store: Backend) -> None:
     settle(store, failed(given_a_held_job(store), "no such user", final=True))
 
     assert against(store) == [
-        "it failed at 2026-01-01T12:00:00Z (less than 1 s ago): it was given up at attempt 1 of 5: no such user"
+        "it failed at 2026-01-01T12:00:00Z (0 s ago): it was given up at attempt 1 of 5: no such user"
     ]
 
 
@@ -338,7 +338,7 @@ def test_a_job_that_an_operator_cancelled_is_explained(store: Backend) -> None:
     given_a_job(store)
     store.move(["mine"], Move.CANCEL, "not wanted")
 
-    assert against(store) == ["it was cancelled at 2026-01-01T12:00:00Z (less than 1 s ago) by an operator: not wanted"]
+    assert against(store) == ["it was cancelled at 2026-01-01T12:00:00Z (0 s ago) by an operator: not wanted"]
 
 
 def test_a_job_that_was_cancelled_while_it_ran_is_explained_by_who_asked(store: Backend) -> None:
@@ -346,7 +346,7 @@ def test_a_job_that_was_cancelled_while_it_ran_is_explained_by_who_asked(store: 
     store.move(["mine"], Move.CANCEL)
     settle(store, failed(taken, "interrupted"))
 
-    assert against(store) == ["it was cancelled at 2026-01-01T12:00:00Z (less than 1 s ago) by an operator"]
+    assert against(store) == ["it was cancelled at 2026-01-01T12:00:00Z (0 s ago) by an operator"]
 
 
 def test_a_job_that_its_handler_cancelled_is_explained(store: Backend) -> None:
@@ -355,6 +355,11 @@ def test_a_job_that_its_handler_cancelled_is_explained(store: Backend) -> None:
     store.move(["mine"], Move.RETRY)
     settle(store, cancelled(take_one(store), "no longer needed"))
 
-    assert against(store) == [
-        "it was cancelled at 2026-01-01T12:00:00Z (less than 1 s ago) by its handler: no longer needed"
-    ]
+    assert against(store) == ["it was cancelled at 2026-01-01T12:00:00Z (0 s ago) by its handler: no longer needed"]
+
+
+def test_workers_that_stop_are_a_reason(store: Backend) -> None:
+    given_a_job(store)
+    given_a_worker(store, concurrency=0)
+
+    assert against(store) == ["every live worker stops: 'w1'"]

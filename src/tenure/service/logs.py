@@ -1,0 +1,162 @@
+"""How a service writes its log: lines for people, or one JSON object a line for machines.
+
+For programs that are tenure's own: the library configures nothing. A line that is written while a job runs carries the
+facts of that run, whoever writes it.
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import IO, Any, Literal
+
+from tenure.core import checks
+from tenure.facts import facts
+from tenure.run import CURRENT
+
+Format = Literal["human", "json"]
+
+FORMATS = ("human", "json")
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+FACTS = ("job", "type", "queue", "attempt", "fence", "worker")
+"""What is known of a run, in the order in which it is told."""
+
+_TOLD = {"job": "{}", "type": "({})", "attempt": "attempt {}", "fence": "fence {}", "worker": "{}"}
+"""How a message tells each of them, if it does."""
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_DIM, _RESET = "\033[2m", "\033[0m"
+_COLOURS = {logging.WARNING: "\033[33m", logging.ERROR: "\033[31m", logging.CRITICAL: "\033[1;31m"}
+# What a terminal would obey: an error may quote whatever a stranger has sent.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) != "\t"}
+
+
+def configure(format: Format | None = None, level: str = "INFO") -> None:
+    """Write all logs of this process to stderr, unless whoever comes later has them written elsewhere."""
+    format = "json" if checks.choice("the log format", format or "human", FORMATS) == "json" else "human"
+    level = checks.choice("the log level", level.upper(), LEVELS)
+    lines = Lines(sys.stderr)
+    lines.setFormatter(JSONLines() if format == "json" else HumanLines(is_coloured=may_colour(sys.stderr)))
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if isinstance(each, Lines)]:
+        root.removeHandler(handler)
+    root.addHandler(lines)
+    root.setLevel(level)
+
+
+def name_worker(worker: str) -> None:
+    """Have the lines that say nothing else be told of this worker: there is one in this process."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, Lines):
+            handler.worker = worker
+
+
+def may_colour(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether colours are wanted there: the first that says something of NO_COLOR, FORCE_COLOR, TERM, the stream."""
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return environment.get("TERM") != "dumb" and stream.isatty()
+
+
+class Lines(logging.StreamHandler[IO[str]]):
+    """Adds to each line what is known of the run that it was written in."""
+
+    worker: str | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        run = CURRENT.get()
+        # A line that names a job of its own may be about another run than the one that it was written in.
+        known = {"worker": self.worker} if run is None or hasattr(record, "job") else facts(run.job)
+        for name, value in known.items():
+            if value is not None and not hasattr(record, name):
+                setattr(record, name, value)
+        super().emit(record)
+
+
+class HumanLines(logging.Formatter):
+    """`12:01:03 WARNING job … failed …  fence=1 worker=…`: facts that the message tells are not told twice.
+
+    Whatever is below a first line is indented, so that no text can pass for a line of its own.
+    """
+
+    def __init__(self, *, is_coloured: bool) -> None:
+        super().__init__()
+        self._is_coloured = is_coloured
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = _message_of(record)
+        moment = time.strftime("%H:%M:%S", time.localtime(record.created))
+        first, *below = [_harmless(line) for line in [*message.split("\n"), *_error_of(record).splitlines()]]
+        beside = _facts_beside(message, record)
+        level = f"{record.levelname:<7}"
+        if self._is_coloured:
+            level = f"{_COLOURS.get(record.levelno, _DIM)}{level}{_RESET}"
+            beside = f"{_DIM}{beside}{_RESET}" if beside else ""
+        return "\n    ".join([f"{moment} {level} {first}  {beside}".rstrip(), *below])
+
+
+class JSONLines(logging.Formatter):
+    """One object a line, whatever a message or an `extra` contains."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _message_of(record),
+        }
+        extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        line |= {name: extra.pop(name) for name in FACTS if extra.get(name) is not None}
+        if error := _error_of(record):
+            line["error"] = error
+        line |= {name: value for name, value in extra.items() if name not in line}
+        try:
+            return json.dumps(line, default=_text_of, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            return json.dumps({name: value if _is_plain(value) else _text_of(value) for name, value in line.items()})
+
+
+def _message_of(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - whatever is wrong with a line, it is to be seen
+        return f"{_text_of(record.msg)} (its arguments do not fit)"
+
+
+def _error_of(record: logging.LogRecord) -> str:
+    """Return the traceback that belongs to the line, or nothing."""
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return record.stack_info or ""
+    try:
+        return "".join(traceback.format_exception(error)).rstrip()
+    except Exception:  # noqa: BLE001 - whatever its class does when it is to be shown
+        return f"{type(error).__name__}, which cannot be shown"
+
+
+def _facts_beside(message: str, record: logging.LogRecord) -> str:
+    """Return the facts that the message itself does not tell."""
+    known = {name: _text_of(value) for name in _TOLD if (value := getattr(record, name, None)) is not None}
+    return " ".join(
+        f"{name}={_harmless(text)}" for name, text in known.items() if _TOLD[name].format(text) not in message
+    )
+
+
+def _harmless(text: str) -> str:
+    return text.translate(_CONTROLS)
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | bool) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def _text_of(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - whatever its class does when it is to be shown
+        return f"a {type(value).__name__} that cannot be shown"

@@ -1,0 +1,43 @@
+"""Stop a worker when whoever started it is gone.
+
+A lifeline is the end of a pipe that ends with the process at the other end, whatever ended that.
+"""
+
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from tenure.worker.signals import Stoppable
+
+log = logging.getLogger(__name__)
+
+
+def exit_after_end_of(lifeline: int, patience: float) -> None:
+    """Have this process ended so many seconds after this file, if it is still there: nobody else would end it."""
+
+    def hold() -> None:
+        # Of its end alone, without reading: what may come before that is for another.
+        end = select.poll()
+        end.register(lifeline, 0)
+        end.poll()
+        time.sleep(patience)
+        os._exit(1)
+
+    threading.Thread(target=hold, name="tenure-last-end", daemon=True).start()
+
+
+def stop_at_end_of(lifeline: int, worker: Stoppable, hear: Callable[[], None] = lambda: None) -> None:
+    """Have the worker stopped when this file ends, and `hear` called for what comes before; return at once."""
+
+    def hold() -> None:
+        with suppress(OSError):
+            while os.read(lifeline, 4_096):
+                hear()
+        log.warning("whoever started this process is gone: it stops")
+        worker.stop()
+
+    threading.Thread(target=hold, name="tenure-lifeline", daemon=True).start()
