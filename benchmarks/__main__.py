@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import embedded, memory, report
+from benchmarks import embedded, memory, report, startup
 from benchmarks.choosing import Named, chosen
 from benchmarks.contestants.field import FIELD
 from benchmarks.readings import Result
@@ -20,6 +20,7 @@ ROUNDS, QUICK_ROUNDS = 3, 1
 SECONDS, QUICK_SECONDS = 1.5, 0.05
 DRAINED, QUICK_DRAINED = 20_000, 200
 WAITED, QUICK_WAITED = 200, 3
+STARTS = 15
 RUN, QUICK_RUN = 1_000_000, 1_000
 LONGEST_RUN = 180.0
 """Seconds after which a worker whose memory is looked at is stopped."""
@@ -75,7 +76,20 @@ def bench_memory(options: argparse.Namespace) -> Result:
     return result
 
 
-BENCHMARKS = {"embedded": bench_embedded, "worker": bench_worker, "memory": bench_memory}
+def bench_startup(options: argparse.Namespace) -> Result:
+    result = startup.measure(
+        rounds=options.rounds or (QUICK_ROUNDS if options.quick else STARTS), folder=options.folder, say=say
+    )
+    startup.show(result)
+    return result
+
+
+BENCHMARKS = {
+    "embedded": bench_embedded,
+    "worker": bench_worker,
+    "memory": bench_memory,
+    "startup": bench_startup,
+}
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
@@ -88,7 +102,9 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
         metavar="A,B",
         help=f"leave out all contestants but these; embedded has {names(FIELD)}; worker has {names(WORKERS)}",
     )
-    parser.add_argument("--rounds", type=whole, help=f"how often each is measured ({ROUNDS}); not for memory")
+    parser.add_argument(
+        "--rounds", type=whole, help=f"how often each is measured ({ROUNDS}, startup {STARTS}); not for memory"
+    )
     parser.add_argument(
         "--seconds",
         type=positive,

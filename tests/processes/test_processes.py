@@ -52,7 +52,7 @@ def test_a_worker_that_ends_gives_back_at_once_what_it_has_not_begun(
     jobs.enqueue("hold", id="held")
     jobs.enqueue_many(tenure.NewJob("quick", queue="behind") for _ in range(500))
     worker = crew.start(concurrency=1)
-    until(lambda: jobs.stats().total("running", queue="behind"))
+    until(lambda: stage.told("began") and jobs.stats().total("running", queue="behind"))
 
     worker.send(signal.SIGTERM)
     until(lambda: not jobs.stats().total("running", queue="behind"))

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.prove.cli_guards import CLI_GUARDS
 from tests.prove.guard import Guard
 from tests.prove.service_guards import SERVICE_GUARDS
 from tests.prove.supervisor_guards import SUPERVISOR_GUARDS
@@ -36,6 +37,17 @@ WORKER_TESTS = [
 ]
 SERVICE_TESTS = [*PYTEST, "tests/service", "tests/worker/test_logging.py"]
 PROCESS_TESTS = [*PYTEST, "-o", "timeout=120", "tests/processes"]
+CLI_TESTS = [
+    *PYTEST,
+    "tests/cli/test_jobs.py",
+    "tests/cli/test_enqueue.py",
+    "tests/cli/test_looking.py",
+    "tests/cli/test_program.py",
+    "tests/jobs/test_claims.py",
+    "tests/cli/test_claims.py",
+    "tests/cli/test_exec.py",
+    "tests/cli/test_work.py",
+]
 SUPERVISOR_TESTS = [*PYTEST, "tests/supervisor"]
 MEMORY_MACHINE = """
 from tenure.testing.conformance.machine import compare
@@ -312,6 +324,7 @@ PARTS: dict[str, tuple[list[Guard], Path, list[str], str | None]] = {
     "worker": (WORKER_GUARDS, CLIENT, WORKER_TESTS, None),
     "service": (SERVICE_GUARDS, CLIENT, SERVICE_TESTS, None),
     "processes": (PROCESS_GUARDS, CLIENT, PROCESS_TESTS, None),
+    "cli": (CLI_GUARDS, CLIENT, CLI_TESTS, None),
     "supervisor": (SUPERVISOR_GUARDS, CLIENT, SUPERVISOR_TESTS, None),
 }
 

@@ -1,0 +1,37 @@
+"""`tenure completion`."""
+
+import click
+
+from tenure.cli.output import Output, with_output
+from tenure.cli.program import VARIABLE
+
+
+@click.command(short_help="Print what completes commands in your shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@with_output
+@click.pass_context
+def completion(context: click.Context, output: Output, shell: str) -> None:
+    """Print what completes commands and options of tenure in your shell.
+
+    \b
+    Examples:
+      tenure completion bash > ~/.local/share/bash-completion/completions/tenure
+      tenure completion zsh > ~/.zfunc/_tenure
+      tenure completion fish > ~/.config/fish/completions/tenure.fish
+    """
+    from click.shell_completion import BashComplete, get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"there is no completion for {shell!r}")
+    root = context.find_root()
+    made = kind(root.command, {}, "tenure", VARIABLE)
+    # click would start bash to ask for its version, and there may be none here.
+    script = made.source_template % made.source_vars() if isinstance(made, BashComplete) else made.source()
+    if output.is_json:
+        output.record({"shell": shell, "script": script})
+    else:
+        click.echo(script)
+
+
+COMMANDS = {"completion": completion}

@@ -1,0 +1,39 @@
+"""`tenure migrate`."""
+
+import click
+
+from tenure.cli.output import Output, with_output
+from tenure.cli.places import Place, with_place
+from tenure.cli.records import record_of
+
+
+@click.command(short_help="Bring the store's schema up to date.")
+@with_place
+@with_output
+def migrate(place: Place, output: Output) -> None:
+    """Bring the store's schema up to date, and make the store if there is none. To do it again does nothing.
+
+    A SQLite file is also made and brought up to date by whoever opens it first.
+
+    \b
+    Examples:
+      tenure migrate
+      tenure migrate --url sqlite:////srv/app/tenure.db
+    """
+    from tenure.backends.urls import masked, name_of
+
+    with place.jobs(may_create=True) as store:
+        schema = store.migrate()
+        url = place.url_of(store)
+    name = name_of(store._store) if url is None else masked(url)
+    if output.is_json:
+        output.record({"store": name, **record_of(schema)})
+    elif schema.before == schema.now:
+        output.say(f"{name} has schema {schema.now}; there was nothing to do")
+    elif schema.before == 0:
+        output.say(f"{name} is made, with schema {schema.now}")
+    else:
+        output.say(f"{name} was brought from schema {schema.before} to {schema.now}")
+
+
+COMMANDS = {"migrate": migrate}

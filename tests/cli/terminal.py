@@ -1,0 +1,136 @@
+"""A folder with a store in it, and the program as one runs it there."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import tenure
+from tests.processes.stage import PATIENCE, until
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+IN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+class Program:
+    """A running command, out of reach of our terminal, if need be in one of its own. It is gone after the test."""
+
+    def __init__(self, shell: "Terminal", number: int, command: tuple[str, ...], *, has_terminal: bool) -> None:
+        self._keyboard: int | None = None
+        terminal: int | None = None
+        if has_terminal:
+            self._keyboard, terminal = os.openpty()
+            command = (sys.executable, "-c", IN_TERMINAL, *command)
+        self._out, self._err = shell.folder / f"out-{number}", shell.folder / f"err-{number}"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = subprocess.Popen(
+                command,
+                cwd=shell.folder,
+                env=shell.environment,
+                stdin=subprocess.DEVNULL if terminal is None else terminal,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        if terminal is not None:
+            os.close(terminal)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def type(self, text: str) -> None:
+        """Type something into its terminal."""
+        assert self._keyboard is not None
+        os.write(self._keyboard, text.encode())
+
+    def ended(self) -> Ran:
+        """Return how it ended, when it has."""
+        code = self._process.wait(PATIENCE)
+        return Ran(code, self._out.read_text(), self._err.read_text())
+
+    def says(self, what: str) -> None:
+        """Wait until its standard error contains this."""
+        until(lambda: what in self._err.read_text())
+
+    def clear_away(self) -> None:
+        # With what it left behind: that is in the same group.
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._keyboard is not None:
+            os.close(self._keyboard)
+
+
+class Terminal:
+    """Where the commands of a test run: `tenure` is on the path, and the store is the default one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._programs: list[Program] = []
+        path = folder / "path"
+        path.mkdir()
+        self.write("path/tenure", f'exec "{sys.executable}" -m tenure.cli "$@"')
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
+        self.environment = {**inherited, "PATH": f"{path}{os.pathsep}{os.environ['PATH']}"}
+
+    def jobs(self) -> tenure.Jobs:
+        return tenure.Jobs(f"sqlite:///{self.folder / 'tenure.db'}?timeout=30")
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a script of the shell."""
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return path
+
+    def start(self, *arguments: str, has_terminal: bool = False) -> Program:
+        """Start `tenure` with these arguments."""
+        return self.start_any(sys.executable, "-m", "tenure.cli", *arguments, has_terminal=has_terminal)
+
+    def start_any(self, *command: str, has_terminal: bool = False) -> Program:
+        self._programs.append(Program(self, len(self._programs), command, has_terminal=has_terminal))
+        return self._programs[-1]
+
+    def run(self, *arguments: str) -> Ran:
+        """Run `tenure` with these arguments to its end."""
+        return self.start(*arguments).ended()
+
+    def run_script(self, text: str) -> Ran:
+        """Run what somebody typed into a shell to its end."""
+        return self.start_any("sh", "-c", text).ended()
+
+    def reads(self, name: str) -> str:
+        """Return what is in a file, when there is something."""
+        path = self.folder / name
+        return until(lambda: path.read_text() if path.exists() else "")
+
+    def clear_away(self) -> None:
+        for each in self._programs:
+            each.clear_away()
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs: one that has ended and was not waited for does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
