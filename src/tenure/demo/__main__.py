@@ -16,17 +16,15 @@ from types import FrameType
 from typing import NoReturn
 
 import tenure
-from tenure.demo import receipts
-from tenure.demo.crew import WorkerFailed, crew_of
+from tenure.demo.crew import WORKERS, WorkerFailed, crew_on, place_of, url_of
 from tenure.demo.report import Line, examine
 from tenure.demo.screen import Screen
 from tenure.demo.story import Story, StoryHangs
+from tenure.demo.traces import create_receipts
 
-NUMBER = 600
-WORKERS = 4
 FILE = "demo.db"
-PATIENCE = 0.5
-"""Seconds that this process waits for other writers; one of them may be frozen by it."""
+HASTE = 0.5
+"""Seconds that this process waits for other writers when one of them may be frozen by it."""
 
 
 class Unplayable(Exception):  # noqa: N818 - it names the fact
@@ -56,18 +54,18 @@ def main(arguments: Sequence[str]) -> int:
 
 def show(path: Path, screen: Screen, *, is_kept: bool) -> int:
     """Play the demo on a new store in this file; return the exit code."""
-    screen.say(f"{NUMBER} jobs in one SQLite file, and {WORKERS} worker processes that race for them.", "bold")
+    screen.say(f"Jobs in one SQLite file, and a supervisor with {WORKERS} workers that race for them.", "bold")
     screen.say("The effect of a job is a receipt, written in the transaction that completes it.", "bold")
     screen.say("")
     prepare(path)
-    with tenure.Jobs(receipts.url_of(path, timeout=PATIENCE)) as jobs:
-        with crew_of(WORKERS, path) as crew, screen.live():
-            played = Story(jobs, crew, screen, NUMBER).play()
+    with tenure.Jobs(url_of(path)) as jobs, tenure.Jobs(url_of(path, timeout=HASTE)) as hasty:
+        with crew_on(path) as crew, screen.live():
+            played = Story(jobs, hasty, path, crew, screen).play()
         lines = examine(jobs, path, played)
     code = conclude(screen, lines)
     if is_kept:
-        screen.say(f"The store is kept; look into it with: sqlite3 {path}")
-    screen.say("Next: README.md has the idea in ten lines of code, docs/jobs.md how to use it,")
+        screen.say(f"The store is kept; look into it with: tenure stats --url {place_of(path)}")
+    screen.say("Next: docs/tutorial.md leads from nothing to a worker; README.md has the idea,")
     screen.say("docs/guarantees.md what is promised and which tests hold it.")
     return code
 
@@ -87,9 +85,9 @@ def conclude(screen: Screen, lines: Sequence[Line]) -> int:
 def prepare(path: Path) -> None:
     """Make a store in this file, and an empty table of receipts in it."""
     try:
-        with tenure.Jobs(receipts.url_of(path, timeout=PATIENCE)) as jobs:
+        with tenure.Jobs(url_of(path)) as jobs:
             jobs.stats()
-        receipts.create(path)
+        create_receipts(path)
     except (tenure.TenureError, ImportError) as exc:
         raise Unplayable(str(exc)) from exc
 
@@ -139,10 +137,12 @@ def parsed(arguments: Sequence[str]) -> Path | None:
     """Return the folder that is to be kept; end the program if the arguments make no sense."""
     parser = argparse.ArgumentParser(
         prog="tenure.demo",
-        description="Show it at work: workers race for jobs; one is killed, one is frozen and comes back too late.",
+        description="Show it at work: workers race; one is killed and replaced, one is frozen and comes back too late.",
         allow_abbrev=False,
     )
-    parser.add_argument("--keep", metavar="FOLDER", type=Path, help=f"leave the store there, in the file {FILE}")
+    parser.add_argument(
+        "--keep", metavar="FOLDER", type=Path, help=f"leave the store there, in the file {FILE}, and the log"
+    )
     keep: Path | None = parser.parse_args(arguments).keep
     return keep
 

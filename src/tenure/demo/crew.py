@@ -1,23 +1,40 @@
-"""The worker processes, as their parent has them in hand: started, frozen, thawed, killed, and ended in any case."""
+"""The supervisor and its workers, as this process has them in hand: started, frozen, thawed, killed, ended in any case.
+
+This process is the parent of the supervisor alone. The workers are known by what they tell the store of themselves.
+"""
 
 import os
-import select
+import re
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO
+from urllib.parse import quote
 
-GRACE = 10.0
-"""Seconds that a worker may take to end when it is told to."""
+import tenure
+from tenure.demo.app import STARTS
+from tenure.demo.traces import starts_beside
+
+WORKERS = 4
+CONCURRENCY = 4
+LEASE = 6.0
+"""Seconds. Longer than it takes to take back what a killed worker held, even on a slow machine."""
+PATIENCE = 30.0
+"""Seconds to wait for other writers; on a slow disk, with four of them, that can be long."""
+GRACE = 2.0
+"""Seconds that a worker may take to end its runs when it is told to end."""
+MARGIN = 8.0
+"""Seconds that the supervisor may take beyond that."""
+LOGGED = re.compile(r"\d\d:\d\d:\d\d |\s")
+"""How a line of a log begins, or what is below its first line."""
 
 
 class WorkerFailed(Exception):  # noqa: N818 - it names the fact
-    """A worker ended that was not to."""
+    """A process ended that was not to."""
 
 
 class Fate(StrEnum):
@@ -26,114 +43,143 @@ class Fate(StrEnum):
     FROZEN = "frozen"
 
 
+@dataclass(slots=True)
 class Member:
-    """One worker process."""
+    """One worker process, by the number in which it came."""
 
-    def __init__(self, name: str, path: Path) -> None:
-        self.name = name
-        self.fate = Fate.WORKING
-        self._errors: IO[bytes] = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - closed by `clear_away`
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tenure.demo.worker", str(path), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            # Out of reach of the terminal's Ctrl-C. If the parent dies, the system wakes and ends a group that is
-            # left behind frozen.
-            process_group=0,
-        )
-        self._input, self._output = filter(None, (self._process.stdin, self._process.stdout))
+    number: int
+    name: str
+    pid: int
+    fate: Fate = Fate.WORKING
 
     def __str__(self) -> str:
-        return f"{self.name} (pid {self.pid})"
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def is_ready(self) -> bool:
-        """Whether it has the store open, and said so."""
-        return bool(select.select([self._output], [], [], 0)[0])
-
-    def check(self) -> None:
-        """Raise if it ended, unless it was killed."""
-        if self.fate is not Fate.KILLED and self._process.poll() is not None:
-            raise WorkerFailed(self._last_words())
+        return f"worker {self.number} (pid {self.pid})"
 
     def freeze(self) -> None:
-        """Stop it wherever it is; return when it stands still."""
-        self._process.send_signal(signal.SIGSTOP)
-        self.check()
-        _, status = os.waitpid(self.pid, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            self._process.returncode = os.waitstatus_to_exitcode(status)
-            raise WorkerFailed(self._last_words())
+        """Stop it wherever it is."""
+        # First: if this is interrupted, it is thawed all the same.
         self.fate = Fate.FROZEN
+        self._send(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
+        self._send(signal.SIGCONT)
         self.fate = Fate.WORKING
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._send(signal.SIGKILL)
         self.fate = Fate.KILLED
 
-    def tell_to_end(self) -> None:
-        self._input.close()
-
-    def wait(self) -> None:
-        """Wait until it has ended as it was told; raise if it did not, or not well."""
-        if self.fate is Fate.KILLED:
-            return
+    def _send(self, number: signal.Signals) -> None:
         try:
-            code = self._process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            raise WorkerFailed(f"{self} was told to end, and did not within {GRACE:g} s") from None
-        if code != 0:
-            raise WorkerFailed(self._last_words())
-
-    def clear_away(self) -> None:
-        """End it, however it is; frozen ones can be killed too."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        for each in (self._input, self._output, self._errors):
-            each.close()
-
-    def _last_words(self) -> str:
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").splitlines()
-        return f"{self} ended with code {self._process.returncode}" + (f": {lines[-1]}" if lines else "")
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            raise WorkerFailed(f"{self} is gone, and was not to be") from None
 
 
-class Crew(list[Member]):
-    """All workers, those that are no more included."""
+class Crew:
+    """A supervisor of so many workers on this store. What they log goes into a file beside it."""
+
+    def __init__(self, path: Path) -> None:
+        self.members: list[Member] = []
+        """All workers that have told of themselves, those that are no more included."""
+        self._log = path.with_suffix(".log")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command_on(path),
+                # It ends with this pipe, and so with this process, whatever ends that.
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, STARTS: str(starts_beside(path)), "NO_COLOR": "1"},
+                # Out of reach of the terminal's Ctrl-C.
+                process_group=0,
+            )
+
+    def meet(self, workers: Iterable[tenure.Worker]) -> None:
+        """Take in those that are new."""
+        known = {each.name for each in self.members}
+        for each in sorted(workers, key=lambda each: each.started_at):
+            if each.name not in known:
+                self.members.append(Member(len(self.members) + 1, each.name, each.pid))
+
+    def numbers_of(self, names: Iterable[str | None]) -> str:
+        """Return the numbers of those with these names, as a sentence has them."""
+        wanted = set(names)
+        return ", ".join(str(each.number) for each in self.members if each.name in wanted)
 
     def working(self) -> list[Member]:
-        return [each for each in self if each.fate is Fate.WORKING]
+        return [each for each in self.members if each.fate is Fate.WORKING]
 
     def check(self) -> None:
-        """Raise if one ended that was not to."""
-        for each in self:
-            each.check()
+        """Raise if a process ended that was not to."""
+        if self._process.poll() is not None:
+            raise WorkerFailed(f"the supervisor ended with code {self._process.returncode}{self._last_words()}")
+        if sum(each.fate is not Fate.KILLED for each in self.members) > WORKERS:
+            raise WorkerFailed(f"a worker ended that was not to, and was replaced{self._last_words()}")
 
     def end(self) -> None:
-        """Tell all to end, and wait until they have."""
-        for each in self:
-            each.tell_to_end()
-        for each in self:
-            each.wait()
+        """Tell the supervisor to end, and wait until it has, with its workers; raise if it did not, or not well."""
+        self._process.terminate()
+        try:
+            code = self._process.wait(GRACE + MARGIN)
+        except subprocess.TimeoutExpired:
+            raise WorkerFailed(f"the supervisor did not end within {GRACE + MARGIN:g} s{self._last_words()}") from None
+        if code != 0:
+            raise WorkerFailed(f"the supervisor ended with code {code}{self._last_words()}")
+
+    def clear_away(self) -> None:
+        """End what is left, however it is."""
+        for each in self.members:
+            if each.fate is Fate.FROZEN:
+                # It may be gone, and then that is all right.
+                with suppress(WorkerFailed):
+                    each.thaw()
+        if self._process.poll() is None:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE + MARGIN)
+        # Workers without a supervisor end by themselves.
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _last_words(self) -> str:
+        """Return what was last said of why something ended: by a process itself, or else in its log."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        reasons = [line for line in lines if not LOGGED.match(line)]
+        return f": {(reasons or lines)[-1]}" if lines else ""
+
+
+def command_on(path: Path) -> list[str]:
+    """Return the command that works on this store."""
+    options = {
+        "--url": url_of(path),
+        "--processes": WORKERS,
+        "--concurrency": CONCURRENCY,
+        "--lease": LEASE,
+        "--grace": GRACE,
+        "--log-level": "info",
+    }
+    told = [f"{name}={value}" for name, value in options.items()]
+    return [sys.executable, "-m", "tenure.cli", "work", "tenure.demo.app:jobs", *told, "--until-eof"]
+
+
+def url_of(path: Path, *, timeout: float = PATIENCE) -> str:
+    """Return the URL of the store in this file; `timeout` is how long to wait for other writers."""
+    return f"{place_of(path)}?timeout={timeout:g}"
+
+
+def place_of(path: Path) -> str:
+    """Return the same as a user would write it."""
+    return f"sqlite:///{quote(str(path))}"
 
 
 @contextmanager
-def crew_of(number: int, path: Path) -> Iterator[Crew]:
-    """Start so many workers on this file; on leaving, none is left."""
-    crew = Crew()
+def crew_on(path: Path) -> Iterator[Crew]:
+    """Start a supervisor and its workers on this store; on leaving, none is left."""
+    crew = Crew(path)
     try:
-        for n in range(1, number + 1):
-            crew.append(Member(f"worker {n}", path))
         yield crew
     finally:
-        for each in crew:
-            each.clear_away()
+        crew.clear_away()

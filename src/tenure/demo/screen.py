@@ -83,10 +83,11 @@ class Screen:
         workers = Table.grid(padding=(0, 2))
         for row in glance.workers:
             colour = COLOURS[row.fate]
-            workers.add_row(row.name, Text(row.fate, colour), Text(square * row.holds, colour))
+            held = Text(square * row.holds, colour, no_wrap=True, overflow="crop")
+            workers.add_row(row.name, Text(row.fate, colour), held)
         bar = Table.grid(padding=(0, 2))
         bar.add_row(
-            ProgressBar(total=glance.number, completed=glance.completed, width=48, complete_style="green"),
+            ProgressBar(total=glance.number or 1, completed=glance.completed, width=48, complete_style="green"),
             f"{glance.completed:,} of {glance.number:,} completed",
         )
         return Padding(Group("", workers, "", bar), (0, 0, 0, 2))
