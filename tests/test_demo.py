@@ -1,5 +1,6 @@
 """The demo shows what it says, and notices if that does not hold."""
 
+import json
 import os
 import re
 import signal
@@ -23,7 +24,7 @@ from tenure.demo import __main__ as demo
 from tenure.demo import story
 from tenure.demo.crew import WORKERS, WorkerFailed, crew_on, url_of
 from tenure.demo.report import Caught, Line, Played, examine
-from tenure.demo.screen import Glance, Row, Screen
+from tenure.demo.screen import Glance, Records, Row, Screen
 from tenure.demo.traces import WRITE, Trace, create_receipts, starts_beside, write_start
 
 PLAYED = Played(
@@ -378,3 +379,14 @@ def test_a_store_that_is_there_is_not_overwritten(tmp_path: Path, capsys: pytest
     assert code == 2
     assert "is there already" in capsys.readouterr().err
     assert (tmp_path / demo.FILE).read_text() == "mine"
+
+
+def test_for_programs_there_are_only_the_lines_that_were_found(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = Line(text=LOST, source="jobs", number=0, holds=True)
+    lines = [lost, replace(lost, text=AGAIN, number=1, holds=False)]
+
+    code = demo.conclude(Records(), lines)
+
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert code == 1
+    assert [(each["text"], each["number"], each["holds"]) for each in records] == [(LOST, 0, True), (AGAIN, 1, False)]

@@ -55,6 +55,6 @@ CLI_GUARDS = [
     Guard("what a command needs is imported when it is used", "cli/program.py", "import click\n", "import click\nimport tenure.jobs\n"),
     Guard("processes do not share a store in memory", "cli/working.py", "            _refuse_memory(jobs)\n", "            pass\n"),
     Guard("a supervised child has its ledger", "cli/working.py", "ledger=None if parent is None else parent.ledger", "ledger=None"),
-    Guard("a supervised child watches its parent", "cli/working.py", "                parent.watch(worker)\n", ""),
+    Guard("a supervised child watches its parent", "cli/working.py", "            parent.watch(worker)\n", "            pass\n"),
     Guard("--url puts a Jobs elsewhere", "cli/working.py", "return jobs if self.url is None else placed_in(jobs, self.url)", "return jobs"),
 ]  # fmt: skip

@@ -317,7 +317,7 @@ def test_draining_ends_with_the_children_and_adds_up_what_they_did(stage: Stage,
     with shift_of(plan_on(stage, {"drain": True}, processes=2, drain=True)) as shift:
         ending = shift.ending()
 
-    assert (ending.how, ending.codes, ending.summary.completed) == (How.DRAINED, (0, 0), 200)
+    assert (ending.how, ending.deaths, ending.summary.completed) == (How.DRAINED, 0, 200)
     assert shift.condition.ended.completed == 200
 
 

@@ -15,8 +15,7 @@ import click
 from tenure.cli.endings import Exit, ended_by
 
 DOCUMENTATION = """
-Every command takes --help, with examples, and all but demo take --json, for
-JSON lines.
+Every command takes --json, for JSON lines, and --help, with examples.
 
 \b
 The store is the first of these that is there:

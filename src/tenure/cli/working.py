@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,18 +67,16 @@ def run(work: Work, *, parent: Supervised | None = None, health: str | None = No
             _refuse_memory(jobs)
         worker = Worker(jobs, work.options, ledger=None if parent is None else parent.ledger)
         logs.name_worker(worker.name)
-        with stopped_by_signals(worker):
-            if parent is not None:
-                parent.watch(worker)
-                worker.start()
-                worker.join()
-                return worker.summary
-            if until_eof:
-                stop_at_end_of(INPUT, worker)
-            with attended(lambda: _condition_of(worker), health):
-                worker.start()
-                worker.join()
-                return worker.summary
+        if parent is not None:
+            parent.watch(worker)
+        if until_eof:
+            stop_at_end_of(INPUT, worker)
+        # A supervisor speaks for all of its children.
+        attendance = attended(lambda: _condition_of(worker), health) if parent is None else nullcontext()
+        with stopped_by_signals(worker), attendance:
+            worker.start()
+            worker.join()
+        return worker.summary
 
 
 def supervise(plan: Plan, *, health: str | None, until_eof: bool = False) -> Ending:

@@ -18,7 +18,7 @@ from typing import NoReturn
 import tenure
 from tenure.demo.crew import WORKERS, WorkerFailed, crew_on, place_of, url_of
 from tenure.demo.report import Line, examine
-from tenure.demo.screen import Screen
+from tenure.demo.screen import Records, Screen
 from tenure.demo.story import Story, StoryHangs
 from tenure.demo.traces import create_receipts
 
@@ -32,14 +32,15 @@ class Unplayable(Exception):  # noqa: N818 - it names the fact
 
 
 def main(arguments: Sequence[str]) -> int:
-    keep = parsed(arguments)
+    options = parsed(arguments)
+    keep: Path | None = options.keep
     if sys.platform == "win32":
         return complain(Unplayable("this freezes processes, which Windows cannot; see it on Linux or macOS"), 2)
     # Whoever closed it does not want to see anything.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     try:
         with signals_raised(), folder(keep) as place:
-            return show(place / FILE, Screen(), is_kept=keep is not None)
+            return show(place / FILE, Records() if options.json else Screen(), is_kept=keep is not None)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Unplayable as exc:
@@ -133,8 +134,8 @@ def signals_raised() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def parsed(arguments: Sequence[str]) -> Path | None:
-    """Return the folder that is to be kept; end the program if the arguments make no sense."""
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return what was asked for; end the program if the arguments make no sense."""
     parser = argparse.ArgumentParser(
         prog="tenure.demo",
         description="Show it at work: workers race; one is killed and replaced, one is frozen and comes back too late.",
@@ -143,8 +144,8 @@ def parsed(arguments: Sequence[str]) -> Path | None:
     parser.add_argument(
         "--keep", metavar="FOLDER", type=Path, help=f"leave the store there, in the file {FILE}, and the log"
     )
-    keep: Path | None = parser.parse_args(arguments).keep
-    return keep
+    parser.add_argument("--json", action="store_true", help="print only what the store says in the end, as JSON lines")
+    return parser.parse_args(arguments)
 
 
 def complain(why: Exception, code: int) -> int:

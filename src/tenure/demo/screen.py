@@ -3,9 +3,10 @@
 Elsewhere than in a terminal there are only plain lines, and only ASCII if the encoding has no more.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -91,3 +92,17 @@ class Screen:
             f"{glance.completed:,} of {glance.number:,} completed",
         )
         return Padding(Group("", workers, "", bar), (0, 0, 0, 2))
+
+
+class Records(Screen):
+    """For programs: nothing of the story, and each line that was found as one of JSON."""
+
+    def say(self, text: str, style: str = "") -> None: ...
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        yield
+
+    def tabulate(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            print(json.dumps(asdict(line)))

@@ -22,5 +22,3 @@ class Ending:
     """How many children ended that were not to."""
     killed: int
     """How many children were told to end, did not, and were killed."""
-    codes: tuple[int, ...]
-    """The exit codes of the children that found nothing more to do."""

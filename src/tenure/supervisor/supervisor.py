@@ -48,7 +48,6 @@ class Supervisor:
         self._next_replacement_at = self._next_look_at = 0.0
         self._deaths = self._killed = 0
         self._ended = Summary()
-        self._codes: list[int] = []
         self._condition = Condition(workers=(), wanted=plan.processes)
         self._turned_at = ticks()
 
@@ -131,7 +130,6 @@ class Supervisor:
             self._say_that_it_died(child, code, [])
         if child.reason is None and is_well:
             post.is_done = self._was_one_ready = True
-            self._codes.append(code)
         elif child.reason is None:
             self._deaths += 1
             post.note_death(code, now - child.started_at, now)
@@ -218,4 +216,4 @@ class Supervisor:
         how = How.DRAINED if self._how is None and all(post.is_done for post in self._posts) else self._how
         if how is None or not all(post.is_empty for post in self._posts):
             return None
-        return Ending(how=how, summary=self._ended, deaths=self._deaths, killed=self._killed, codes=tuple(self._codes))
+        return Ending(how=how, summary=self._ended, deaths=self._deaths, killed=self._killed)
