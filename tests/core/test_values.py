@@ -305,3 +305,13 @@ def test_a_back_off_takes_timedeltas() -> None:
 def test_a_back_off_out_of_range_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Backoff(**options)
+
+
+@pytest.mark.parametrize("host", ["", "db.example.org"])
+def test_a_sign_of_life_has_a_host_or_none(host: str) -> None:
+    assert Beat(name="w", host=host, pid=1, version="1").host == host
+
+
+def test_a_host_that_not_every_store_can_keep_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="host must be printable text"):
+        Beat(name="w", host="a\0b", pid=1, version="1")

@@ -37,6 +37,22 @@ def test_a_job_that_may_crash_once_more_runs_with_no_other_beside_it(harness: Ha
         assert (summary.completed, most) == (6, 1)
 
 
+def test_jobs_that_may_crash_once_more_are_found_again_after_they_were_given_back(harness: Harness) -> None:
+    clock = Clock()
+    with tenure.Jobs(harness.open(clock)) as jobs:
+
+        @jobs.task
+        def last_chance() -> None:
+            pass
+
+        jobs.enqueue_many(last_chance.using(max_crashes=2).job() for _ in range(4))
+        crash(jobs, clock, 1)
+        # As many as are asked for: where the store would go on from is behind all of them.
+        summary = jobs.work(drain=True, concurrency=4)
+
+        assert summary.completed == 4
+
+
 def test_jobs_that_crashed_less_often_run_side_by_side(harness: Harness) -> None:
     clock = Clock()
     with tenure.Jobs(harness.open(clock)) as jobs:

@@ -3,7 +3,7 @@
 Durations cross it, never moments of the client's clock.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal, get_args
@@ -84,8 +84,10 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
+    """The jobs that a request took, and a hint for the next one: the same answer may come with another hint."""
+
     jobs: list[Job]
-    hint: object = None
+    hint: object = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +319,8 @@ class Beat:
 
     def __post_init__(self) -> None:
         checks.name("name", self.name)
+        if self.host:
+            checks.name("host", self.host)
         checks.count("pid", self.pid)
         checks.count("concurrency", self.concurrency)
 

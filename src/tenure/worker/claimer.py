@@ -41,6 +41,9 @@ HOLD = 1.0
 """Seconds that a job may wait here for a slot. After that others may have it."""
 HURRY = 2.0
 """Seconds that handlers which were cancelled or interrupted have to end."""
+HINT_KEPT = 0.8
+"""Seconds for which claims go on where the last one stopped. After that the next looks at everything, since what became
+due behind it may wait for a second at most."""
 LONGEST_WAIT = 1.0
 """Seconds after which it turns, even if nothing happened."""
 LAST_WORDS = 5.0
@@ -89,6 +92,8 @@ class Claimer:
         self._sync_types = tuple(type for type, handler in handlers.items() if not handler.is_async)
         self._sent: list[tuple[Run, Settlement | None]] = []
         self._may_find = True
+        self._hint: object = None
+        self._looked_at = ticks()
         self._stop_at: float | None = None
         self._ends_at = math.inf
         self._is_hurried = False
@@ -225,15 +230,25 @@ class Claimer:
     def _question(self, wanted: int, now: float) -> Question:
         request = None
         if wanted:
-            request = replace(self._request, types=self._types, limit=wanted, token=new_token())
+            hint = self._take_hint(now)
+            request = replace(self._request, types=self._types, limit=wanted, token=new_token(), hint=hint)
         return Question(settlements=self._take_ended(), request=request, sent_at=now)
+
+    def _take_hint(self, now: float) -> object:
+        """Return where to go on; None to look at everything again."""
+        hint = self._hint if now - self._looked_at < HINT_KEPT else None
+        if hint is None:
+            self._looked_at = now
+        return hint
 
     def _asked_again(self, question: Question) -> Question:
         """Return the same question, with what has ended meanwhile.
 
         It comes before the claim: that takes back what ran out while the store was away, and must not find it there.
+        What was known of the lines then is too old.
         """
-        return replace(question, settlements=self._take_ended())
+        request = None if question.request is None else replace(question.request, hint=None)
+        return replace(question, settlements=self._take_ended(), request=request)
 
     def _take_ended(self) -> list[Settlement]:
         room = min(len(self._ended), LARGEST_BATCH - len(self._sent))
@@ -245,6 +260,8 @@ class Claimer:
         if request is None or answer.claimed is None:
             return
         jobs = answer.claimed.jobs
+        # A short batch says that nothing lies beyond: then look at everything.
+        self._hint = answer.claimed.hint if len(jobs) >= request.limit else None
         handlers, bad_news = self._handlers, self._take_bad_news
         runs = [handlers[job.type].run_of(job, request, question.sent_at, bad_news) for job in jobs]
         self._holder.keeper.keep([run.lease for run in runs])
@@ -256,7 +273,9 @@ class Claimer:
             self._give_back(runs)
         else:
             self._begin(runs)
-        self._may_find = len(jobs) >= request.limit or self._quarantine.is_closing
+        # With a hint it has not looked at everything.
+        is_short = len(jobs) < request.limit and request.hint is None
+        self._may_find = not is_short or self._quarantine.is_closing
         # While the loop stands still, the store has jobs that are not to be claimed, and waiting there would not wait.
         if not self._may_find and not self._drain and not self.is_loop_stalled:
             self._watch()
@@ -269,6 +288,8 @@ class Claimer:
         if rest:
             self._pace.slow_down()
             self._give_back_at_once(rest)
+            # The hint leads past them, and the next claim is meant to find them.
+            self._hint = None
         self._board.add(admitted)
 
     def _give_back_at_once(self, runs: Sequence[Run]) -> None:

@@ -1,6 +1,6 @@
 """How many jobs to hold in store for the slots."""
 
-MOST_AHEAD = 256
+MOST_AHEAD = 500
 """More makes nothing faster: what is held longer costs more to hold."""
 TRIPS = 2
 """How many round trips of work are held."""
