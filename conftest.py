@@ -2,20 +2,29 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
+from tests.servers import cluster
+from tests.servers.home import made_home
+from tests.servers.postgres import OwnServer, Server
+from tests.servers.schemas import Schemas
+from tests.servers.servers import Servers, shared_names
 
 from tenure.backends.memory import Memory
+from tenure.backends.postgres import PostgreSQL
 from tenure.backends.protocol import Clock
 from tenure.backends.sqlite import SQLite
 from tenure.testing import Harness
 
 ROOT = Path(__file__).parent
+HOME = pytest.StashKey[Path]()
 
 # Before any test imports them, from wherever.
 for name in ("building", "machine", "racing"):
@@ -25,6 +34,7 @@ for name in ("building", "machine", "racing"):
 def begin_in_a_new_folder(namespace: dict[str, Any]) -> None:
     """Let the examples of a page make their files where nothing else is."""
     namespace["_folder"] = TemporaryDirectory(prefix="tenure-docs-")
+    namespace.update(shared_names=shared_names, uuid4=uuid4)
     os.environ.pop("TENURE_URL", None)
     os.chdir(namespace["_folder"].name)
 
@@ -39,6 +49,7 @@ pytest_collect_file = Sybil(
     patterns=["*.md"],
     setup=begin_in_a_new_folder,
     teardown=leave_the_folder,
+    fixtures=["servers"],
 ).pytest()
 
 
@@ -84,11 +95,81 @@ class SQLiteHarness(Harness):
         self._folder.cleanup()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+class PostgresHarness(Harness):
+    """Handles on one schema of a server that others use too, each with connections of its own."""
+
+    def __init__(self, server: Server, schemas: Schemas) -> None:
+        self._server = server
+        self._schemas = schemas
+        self._schema = schemas.take(server)
+        self._opened: list[PostgreSQL] = []
+
+    def open(self, clock: Clock | None = None) -> PostgreSQL:
+        self._opened.append(PostgreSQL(self._server.url_of(self._schema), clock=clock))
+        return self._opened[-1]
+
+    def clear(self) -> None:
+        self.remove()
+        self._schema = self._schemas.take(self._server)
+
+    def remove(self) -> None:
+        for each in self._opened:
+            each.close()
+        self._opened = []
+        self._schemas.give_back(self._server, self._schema)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        blocks = ExitStack()
+        config.stash[HOME] = blocks.enter_context(made_home())
+        config.add_cleanup(blocks.close)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Let a worker of pytest-xdist share the home of the run."""
+    node.workerinput["home"] = str(node.config.stash[HOME])
+
+
+@pytest.fixture(scope="session")
+def servers(pytestconfig: pytest.Config) -> Iterator[Servers]:
+    shared = getattr(pytestconfig, "workerinput", None)
+    servers = Servers(Path(shared["home"]) if shared else pytestconfig.stash[HOME])
+    yield servers
+    servers.close()
+
+
+@pytest.fixture(params=shared_names())
+def postgres(request: pytest.FixtureRequest, servers: Servers) -> Server:
+    """Each version of PostgreSQL, shared with other tests."""
+    return servers.shared(request.param)
+
+
+@pytest.fixture(params=cluster.names())
+def own_postgres(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnServer]:
+    """Each version of PostgreSQL, for this test alone, on a port; it keeps what was committed, whatever happens."""
+    with servers.alone(request.param) as server:
+        yield server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of the client on the newest PostgreSQL alone: what differs between versions is the store's."""
+    older = {f"[{name}" for name in shared_names()[:-1]}
+    items[:] = [item for item in items if "tests/jobs/" not in item.nodeid or not any(map(item.nodeid.count, older))]
+
+
+@pytest.fixture(params=["memory", "sqlite", *shared_names()])
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     if request.param == "memory":
         yield MemoryHarness()
         return
-    harness = SQLiteHarness()
+    harness = SQLiteHarness() if request.param == "sqlite" else PostgresHarness(*postgres_of(request))
     yield harness
     harness.remove()
+
+
+def postgres_of(request: pytest.FixtureRequest) -> tuple[Server, Schemas]:
+    """Return the server of this name; asked for here, so that none is started for the other stores."""
+    servers: Servers = request.getfixturevalue("servers")
+    return servers.shared(request.param), servers.schemas

@@ -103,7 +103,14 @@ def test_config_shows_no_password(shell: Shell, monkeypatch: pytest.MonkeyPatch)
     result = shell.run("config")
 
     assert "secret" not in result.out + result.err
-    assert result.code == 2
+    assert "ada:***@db" in result.out
+
+
+def test_config_does_not_claim_to_know_what_a_server_has(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENURE_URL", "postgresql://db/app")
+
+    assert "it is on a server, which was not asked" in shell.run("config").out
+    assert shell.run("config", "--json").records[0]["is_there"] is None
 
 
 def test_migrate_makes_a_store_and_then_does_nothing(shell: Shell) -> None:

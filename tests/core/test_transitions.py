@@ -274,13 +274,6 @@ def test_what_the_history_says_of_a_worker_that_was_said_to_be_dead() -> None:
     )
 
 
-def test_what_the_history_says_of_a_holder_is_kept_at_its_allowed_length() -> None:
-    note = expiry_note(known_worker(host="\0\ud800" * 9_999))
-
-    assert len(note.encode()) <= 16_384
-    assert note.endswith("\\x00\\ud800', pid 41)")
-
-
 def test_live_and_finished_are_all_states() -> None:
     assert set(State) == LIVE | FINISHED
     assert not LIVE & FINISHED

@@ -8,13 +8,29 @@ import pytest
 
 import tenure
 from tests.processes.crew import Crew, crew_on
-from tests.processes.stage import Stage
+from tests.processes.grounds import SQLITE, Ground, ground_of
+from tests.processes.stage import Stage, stage_on
+from tests.servers.servers import Servers, shared_names
+
+# Of PostgreSQL one version: what differs between them is tested where the store is.
+STORES = (SQLITE, shared_names()[-1])
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def folder() -> Iterator[Path]:
     with TemporaryDirectory(prefix="tenure-worker-") as made:
-        yield Stage(Path(made))
+        yield Path(made)
+
+
+@pytest.fixture(params=STORES)
+def ground(request: pytest.FixtureRequest, folder: Path, servers: Servers) -> Iterator[Ground]:
+    with ground_of(request.param, folder, servers) as ground:
+        yield ground
+
+
+@pytest.fixture
+def stage(ground: Ground, folder: Path) -> Stage:
+    return stage_on(ground.url, folder)
 
 
 @pytest.fixture

@@ -7,12 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+from tests.playing import ROOT
 from tests.processes.stage import PATIENCE, Stage, until
-
-ROOT = Path(__file__).parents[2]
 
 
 class Member:

@@ -8,23 +8,19 @@ import logging
 import os
 import random
 import signal
-import sqlite3
-import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tenure
-from tests.processes.crew import ROOT, crew_on
+from tests.playing import LONGEST, fork, play_in, wait_for
 from tests.processes.stage import Stage, until
 from tests.processes.tasks import add_tasks
-from tests.sqlite.scenes import fork, wait_for
 
 WORKERS = 3
 AT_ONCE = 4
@@ -32,20 +28,9 @@ FIRST = 1_000
 """How many jobs are there before the first worker is replaced; the others come in with each one that is."""
 
 
-def play(name: str, stage: Stage, *arguments: object, timeout: float = 110.0) -> Any:
+def play(name: str, stage: Stage, *arguments: object, timeout: float = LONGEST) -> Any:
     """Play a scene in a new process, and return what it printed."""
-    command = [sys.executable, "-m", "tests.processes.scenes", name, str(stage.folder), *map(str, arguments)]
-    # A group of its own: if the scene does not end, neither do its workers.
-    played = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
-    )
-    try:
-        printed, errors = played.communicate(timeout=timeout)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(played.pid, signal.SIGKILL)
-    assert played.returncode == 0, errors[-3000:]
-    return json.loads(printed)
+    return play_in("tests.processes.scenes", name, stage.folder, *arguments, timeout=timeout)
 
 
 def work(folder: str, options: str) -> object:
@@ -94,53 +79,6 @@ def kills(folder: str, number: str, times: str) -> object:
     return {"killed": codes, "ended": told_to_end(crew)}
 
 
-def outage(folder: str, kind: str, seconds: str) -> object:
-    """Take the store away from a worker that runs a job, let that end, and bring the store back."""
-    stage = Stage(Path(folder))
-    with stage.jobs() as jobs, crew_on(stage) as crew:
-        jobs.enqueue("hold", id="before")
-        worker = crew.start(timeout=0.2, concurrency=2, lease=90)
-        until(lambda: stage.told("began"))
-        with OUTAGES[kind](stage):
-            worker.says("does not answer")
-            stage.gate.touch()
-            until(lambda: stage.told("ended"))
-            time.sleep(float(seconds))
-        back_at = time.monotonic()
-        jobs.enqueue("quick", id="after")
-        until(lambda: is_all_done(jobs))
-        took = time.monotonic() - back_at
-        worker.send(signal.SIGTERM)
-        code = worker.code()
-        attempts = {job.id: job.attempts for job in jobs.find(state="completed")}
-    return {
-        "went": len(worker.said("the store does not answer")),
-        "came": len(worker.said("the store answers again")),
-        "errors": worker.said("ERROR"),
-        "took": took,
-        "code": code,
-        "attempts": attempts,
-    }
-
-
-@contextmanager
-def locked(stage: Stage) -> Iterator[None]:
-    """Hold the file as another program may that has a transaction open."""
-    with closing(sqlite3.connect(stage.store, isolation_level=None)) as db:
-        db.execute("pragma busy_timeout = 30000")
-        db.execute("begin exclusive")
-        yield
-
-
-@contextmanager
-def moved_away(stage: Stage) -> Iterator[None]:
-    """Have the folder elsewhere, as if its disk were not there."""
-    elsewhere = stage.folder / "elsewhere"
-    stage.home.rename(elsewhere)
-    yield
-    elsewhere.rename(stage.home)
-
-
 def started(stage: Stage, lease: float) -> int:
     """Start a worker, and return its process id when it is about to claim."""
     reader, writer = os.pipe()
@@ -186,8 +124,7 @@ def is_all_done(jobs: tenure.Jobs) -> bool:
     return all(row.due + row.scheduled + row.running == 0 for row in jobs.stats().rows)
 
 
-OUTAGES = {each.__name__: each for each in (locked, moved_away)}
-SCENES: dict[str, Callable[..., object]] = {each.__name__: each for each in (work, restarts, kills, outage)}
+SCENES: dict[str, Callable[..., object]] = {each.__name__: each for each in (work, restarts, kills)}
 
 if __name__ == "__main__":
     print(json.dumps(SCENES[sys.argv[1]](*sys.argv[2:])))

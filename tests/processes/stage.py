@@ -1,4 +1,7 @@
-"""The folder in which a scene plays: the store, and what its handlers tell of themselves."""
+"""The folder in which a scene plays: where its store is, and what its handlers tell of themselves.
+
+It is all that the processes of a scene have to know.
+"""
 
 import os
 import time
@@ -10,6 +13,9 @@ from typing import NamedTuple, TypeVar
 import tenure
 
 T = TypeVar("T")
+
+URL = "url"
+"""The file that says where the store is."""
 
 PATIENCE = 40.0
 """Seconds after which something that has to happen counts as not happening."""
@@ -29,13 +35,9 @@ class Stage:
     folder: Path
 
     @property
-    def home(self) -> Path:
-        """The folder of the store alone, so that it can be moved away."""
-        return self.folder / "home"
-
-    @property
-    def store(self) -> Path:
-        return self.home / "tenure.db"
+    def url(self) -> str:
+        """The URL of the store; it has options."""
+        return (self.folder / URL).read_text()
 
     @property
     def gate(self) -> Path:
@@ -47,9 +49,8 @@ class Stage:
         return self.folder / "log"
 
     def jobs(self, timeout: float = 30.0) -> tenure.Jobs:
-        """Return the store, for one who waits so long for other writers."""
-        self.home.mkdir(exist_ok=True)
-        return tenure.Jobs(f"sqlite:///{self.store}?timeout={timeout}&synchronous=normal")
+        """Return the store, for one who waits so long for it."""
+        return tenure.Jobs(f"{self.url}&timeout={timeout}")
 
     def tell(self, what: str) -> None:
         """Write a line about the present run; a process that is killed leaves a whole line or none."""
@@ -67,6 +68,12 @@ class Stage:
     @property
     def _told(self) -> Path:
         return self.folder / "told"
+
+
+def stage_on(url: str, folder: Path) -> Stage:
+    """Set a stage in this folder, on the store of this URL."""
+    (folder / URL).write_text(url)
+    return Stage(folder)
 
 
 def until(condition: Callable[[], T]) -> T:

@@ -4,11 +4,11 @@ from collections import defaultdict
 from typing import Any
 
 import tenure
+from tests.processes.grounds import Ground
 from tests.processes.stage import Stage
-from tests.sqlite.verdict import verdict
 
 
-def verdict_of_runs(stage: Stage) -> dict[str, Any]:
+def verdict_of_runs(stage: Stage, ground: Ground) -> dict[str, Any]:
     """Return what was found."""
     began: dict[str, list[int]] = defaultdict(list)
     for line in stage.told("began"):
@@ -16,7 +16,7 @@ def verdict_of_runs(stage: Stage) -> dict[str, Any]:
     with stage.jobs() as jobs:
         stored = list(jobs.find())
     return {
-        **verdict(stage.store),
+        **ground.verdict(),
         "attempts burnt": sum(job.attempts != 1 for job in stored),
         "never ran": sum(job.id not in began for job in stored),
         "ran more than once": sum(len(fences) > 1 for fences in began.values()),

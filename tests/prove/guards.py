@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.prove.cli_guards import CLI_GUARDS
 from tests.prove.guard import Guard
+from tests.prove.postgres_guards import POSTGRES_GUARDS
 from tests.prove.service_guards import SERVICE_GUARDS
 from tests.prove.supervisor_guards import SUPERVISOR_GUARDS
 from tests.prove.worker_guards import PROCESS_GUARDS, WORKER_GUARDS
@@ -20,13 +21,29 @@ from tests.prove.worker_guards import PROCESS_GUARDS, WORKER_GUARDS
 ROOT = Path(__file__).parents[2]
 MEMORY = Path("src/tenure/backends/memory")
 SQLITE = Path("src/tenure/backends/sqlite")
+POSTGRES = Path("src/tenure/backends/postgres")
 CLIENT = Path("src/tenure")
 PYTEST = ["-m", "pytest", "-x", "-q", "--no-header", "-o", "timeout=60"]
 CONFORMANCE = "src/tenure/testing/conformance"
 STORE_TESTS = [*PYTEST, CONFORMANCE, "--deselect", f"{CONFORMANCE}/queueing/test_model.py"]
 MEMORY_TESTS = [*STORE_TESTS, "tests/memory/test_memory.py", "-k", "memory"]
 SQLITE_TESTS = [*STORE_TESTS, "tests/sqlite", "tests/jobs", "-k", "sqlite"]
-CLIENT_TESTS = [*PYTEST, "tests/jobs", "tests/sqlite/test_transactions.py", "tests/sqlite/test_processes.py"]
+POSTGRES_TESTS = [
+    *STORE_TESTS,
+    "tests/postgres",
+    "--deselect",
+    "tests/postgres/test_proxy.py",
+    "-k",
+    "postgres-18",
+]
+CLIENT_TESTS = [
+    *PYTEST,
+    "tests/jobs",
+    "tests/sqlite/test_transactions.py",
+    "tests/sqlite/test_processes.py",
+    "-k",
+    "not postgres",
+]
 WORKER_TESTS = [
     *PYTEST,
     "tests/worker/test_board.py",
@@ -34,9 +51,11 @@ WORKER_TESTS = [
     "tests/tasks/test_task.py",
     "tests/jobs/test_keeper.py",
     "tests/worker",
+    "-k",
+    "not postgres",
 ]
-SERVICE_TESTS = [*PYTEST, "tests/service", "tests/worker/test_logging.py"]
-PROCESS_TESTS = [*PYTEST, "-o", "timeout=120", "tests/processes"]
+SERVICE_TESTS = [*PYTEST, "tests/service", "tests/worker/test_logging.py", "-k", "not postgres"]
+PROCESS_TESTS = [*PYTEST, "-o", "timeout=120", "tests/processes", "-k", "not postgres"]
 CLI_TESTS = [
     *PYTEST,
     "tests/cli/test_jobs.py",
@@ -188,13 +207,13 @@ SQLITE_GUARDS = [
     Guard("two endings of one job in a batch", "settling.py", "        if settlement.hold.id in part:\n", "        if False:\n"),
     Guard("the history is bounded", "settling.py", "if number > HISTORY_KEPT:", "if False:"),
     Guard("refused writes are counted", "settling.py", "                write.count(job.queue, Event.REFUSED)\n", "                pass\n"),
-    Guard("key", "enqueueing.py", "            if holder is not None:\n                answers.append(Enqueued(id=holder, created=False))\n                continue\n", ""),
-    Guard("key (raise)", "enqueueing.py", 'if holder is not None and entry.on_conflict == "raise":', "if False:"),
-    Guard("key (within one request)", "enqueueing.py", "keys.get((entry.queue, entry.key)) or ", ""),
+    Guard("key", "../../core/arrivals.py", "            if holder is not None:\n                answers.append(Enqueued(id=holder, created=False))\n                continue\n", ""),
+    Guard("key (raise)", "../../core/arrivals.py", 'if holder is not None and entry.on_conflict == "raise":', "if False:"),
+    Guard("key (within one request)", "../../core/arrivals.py", "keys.get((entry.queue, entry.key)) or ", ""),
     Guard("key (told apart by queue)", "enqueue.sql", "where queue = :queue and key = :key and", "where key = :key and"),
     Guard("key (freed at the end)", "enqueue.sql", " and state in ('queued', 'running');", ";"),
     Guard("key (on retry)", "moving.py", "        refused = Refusal.KEY_TAKEN\n", "        pass\n"),
-    Guard("the same id is the same job", "enqueueing.py", "        if entry.id in stored:\n", "        if False:\n"),
+    Guard("the same id is the same job", "../../core/arrivals.py", "        if entry.id in taken:\n", "        if False:\n"),
     Guard("a number is given once", "enqueue.sql", "select coalesce(max(seq), 0)\nfrom sqlite_sequence\nwhere name = 'tenure_jobs';", "select coalesce(max(sequence), 0)\nfrom tenure_jobs;"),
     Guard("legal moves", "moving.py", "refusal(move, state, cancel_requested=bool(job.cancel_requested))", "None"),
     Guard("only finished jobs are deleted", "moving.py", "if job.state not in DELETABLE:", "if False:"),
@@ -320,6 +339,7 @@ CLIENT_GUARDS = [
 PARTS: dict[str, tuple[list[Guard], Path, list[str], str | None]] = {
     "memory": (GUARDS, MEMORY, MEMORY_TESTS, MEMORY_MACHINE),
     "sqlite": (SQLITE_GUARDS, SQLITE, SQLITE_TESTS, None),
+    "postgres": (POSTGRES_GUARDS, POSTGRES, POSTGRES_TESTS, None),
     "client": (CLIENT_GUARDS, CLIENT, CLIENT_TESTS, None),
     "worker": (WORKER_GUARDS, CLIENT, WORKER_TESTS, None),
     "service": (SERVICE_GUARDS, CLIENT, SERVICE_TESTS, None),

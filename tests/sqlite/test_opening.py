@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.sqlite.scenes import ROOT
+from tests.playing import ROOT
 
 import tenure
 from tenure.backends.sqlite import SQLite, library, migrations, opening, place

@@ -1,5 +1,15 @@
-"""A stage, and the store on it."""
+"""A stage, and the store on it: a file."""
 
-from tests.processes.conftest import jobs, stage
+from pathlib import Path
 
-__all__ = ["jobs", "stage"]
+import pytest
+
+from tests.processes.conftest import folder, jobs, stage
+from tests.processes.grounds import Ground, new_file
+
+__all__ = ["folder", "jobs", "stage"]
+
+
+@pytest.fixture
+def ground(folder: Path) -> Ground:
+    return new_file(folder)

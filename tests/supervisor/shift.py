@@ -11,7 +11,7 @@ from typing import Any
 
 from tenure.service.condition import Condition
 from tenure.supervisor import Ending, Plan, Supervisor
-from tests.processes.crew import ROOT
+from tests.playing import ROOT
 from tests.processes.stage import PATIENCE, Stage, until
 
 

@@ -18,7 +18,7 @@ from tenure.run import Run
 from tenure.worker import Summary, Worker
 from tenure.worker.ledger import CAPACITY, PULSE_AT, Ledger, LedgerReader, new_ledger_file
 from tenure.worker.vitals import Vitals
-from tests.processes.crew import ROOT
+from tests.playing import ROOT
 from tests.processes.stage import PATIENCE, until
 from tests.worker.test_outage import Unreliable
 

@@ -128,7 +128,11 @@ class Claiming(Protocol):
         ...
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        """Settle, then claim, in one transaction and one round trip."""
+        """Settle, then claim, in one transaction and one round trip.
+
+        If all are completions and the claim has a hint, neither can see the other: then a store may do both at the same
+        time, each in a transaction of its own.
+        """
         ...
 
     def reap(

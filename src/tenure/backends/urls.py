@@ -3,7 +3,8 @@
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import overload
 from urllib.parse import parse_qsl
 
@@ -61,12 +62,28 @@ def is_there(url: str) -> bool:
 
 def texts_of(url: str | None) -> Mapping[str, str]:
     """Return the statements that the store of a URL runs, by the names of its operations."""
-    if url is None or scheme_of(url) != "sqlite":
+    scheme = None if url is None else scheme_of(url)
+    if url is None or scheme == "memory":
         kind = "a store of your own" if url is None else f"{masked(url)!r}"
         raise ConfigurationError(f"{kind} runs no SQL; name a store that does, such as --url sqlite:///tenure.db")
-    from tenure.backends.sqlite.texts import texts
+    if scheme == "sqlite":
+        from tenure.backends.sqlite.texts import texts
 
-    return texts()
+        return texts()
+    with _driver_told(url):
+        from tenure.backends.postgres.texts import texts_at
+    return texts_at(url, masked(url))
+
+
+def migration_of(url: str | None) -> str:
+    """Return the SQL that brings the schema of a store up to date, to be run by somebody who may; empty if it is."""
+    if url is None or scheme_of(url) not in POSTGRES:
+        raise ConfigurationError(
+            "only a PostgreSQL store can be brought up to date by hand; a SQLite file is by whoever opens it first"
+        )
+    with _driver_told(url):
+        from tenure.backends.postgres import outstanding_sql
+    return outstanding_sql(url, masked(url))
 
 
 def name_of(store: Store | None) -> str:
@@ -122,4 +139,29 @@ def _open_sqlite(url: str) -> Backend:
     return open_sqlite(url)
 
 
-OPENERS: dict[str, Callable[[str], Backend]] = {"memory": _open_memory, "sqlite": _open_sqlite}
+def _open_postgres(url: str) -> Backend:
+    with _driver_told(url):
+        from tenure.backends.postgres import PostgreSQL
+    return PostgreSQL(url, shown=masked(url))
+
+
+@contextmanager
+def _driver_told(url: str) -> Iterator[None]:
+    """Name the extra that a store needs, if it is not installed."""
+    try:
+        yield
+    except ImportError as exc:
+        if exc.name is not None and exc.name.startswith("tenure"):
+            raise
+        raise ConfigurationError(
+            f"{masked(url)!r} needs psycopg, which cannot be imported ({exc}); run `pip install 'tenure[postgres]'`"
+        ) from exc
+
+
+POSTGRES = ("postgresql", "postgres")
+
+OPENERS: dict[str, Callable[[str], Backend]] = {
+    "memory": _open_memory,
+    "sqlite": _open_sqlite,
+    **dict.fromkeys(POSTGRES, _open_postgres),
+}

@@ -96,14 +96,14 @@ def expiry_note(
     `known` is the worker as the registry has it, shown or silent. It is said to be dead if somebody named it.
     """
     end = (
-        f"worker {worker!r} was said to be dead; it"
+        f"worker '{worker}' was said to be dead; it"
         if is_said_dead
-        else f"the lease ran out at {_shown(leased_until)}; worker {worker!r}"
+        else f"the lease ran out at {_shown(leased_until)}; worker '{worker}'"
     )
     note = f"{end} had claimed the job at {_shown(claimed_at)}"
     if known is not None:
-        note += f" and last gave a sign of life at {_shown(known.beat_at)} (host {known.host!r}, pid {known.pid})"
-    return checks.error_text("the note", note)
+        note += f" and last gave a sign of life at {_shown(known.beat_at)} (host '{known.host}', pid {known.pid})"
+    return note
 
 
 def completed(hold: Hold, result: object = None) -> Settlement:

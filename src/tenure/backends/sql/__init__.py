@@ -1,5 +1,5 @@
 """What the SQL engines share."""
 
-from tenure.backends.sql.statements import statements
+from tenure.backends.sql.statements import parts, statements
 
-__all__ = ["statements"]
+__all__ = ["parts", "statements"]

@@ -11,11 +11,15 @@ from importlib.resources import files
 
 def statements(package: str, operation: str, **fragments: str) -> Mapping[str, str]:
     """Return the statements of `operation.sql` by their names."""
+    return {name: body.format(**fragments) for name, body in parts(package, operation).items()}
+
+
+def parts(package: str, operation: str) -> Mapping[str, str]:
+    """Return what stands in `operation.sql` by its names, without comments; fragments are still named."""
     text = files(package).joinpath(f"{operation}.sql").read_text("utf-8")
-    parts = re.split(r"^-- name: (.+)$", text, flags=re.MULTILINE)[1:]
-    return {name: _stripped(body).format(**fragments) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    found = re.split(r"^-- name: (.+)$", text, flags=re.MULTILINE)[1:]
+    return {name: _stripped(body) for name, body in zip(found[::2], found[1::2], strict=True)}
 
 
 def _stripped(body: str) -> str:
-    """Return a statement without its comments, for the engine."""
     return re.sub(r"^\s*--.*\n", "", body, flags=re.MULTILINE).strip().removesuffix(";")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from tenure.backends.sql import statements
 from tenure.backends.sqlite.moments import duration, microseconds
 from tenure.backends.sqlite.write import Write
+from tenure.core.arrivals import plan
 from tenure.core.job import Entry, State
 from tenure.core.operations import Enqueued, Event
-from tenure.errors import KeyTaken
 
 ENQUEUE = statements(__package__, "enqueue")
 
@@ -29,25 +29,7 @@ def _plan(write: Write, entries: Sequence[Entry]) -> tuple[list[Entry], list[Enq
     """Decide what becomes of each entry, and change nothing yet: a later one may refuse them all."""
     ids = json.dumps([entry.id for entry in entries])
     stored = {id for (id,) in write.execute(ENQUEUE["stored"], {"ids": ids})}
-    keys: dict[tuple[str, str], str] = {}
-    new: list[Entry] = []
-    answers: list[Enqueued] = []
-    for entry in entries:
-        if entry.id in stored:
-            answers.append(Enqueued(id=entry.id, created=False))
-            continue
-        if entry.key is not None:
-            holder = keys.get((entry.queue, entry.key)) or key_holder(write, entry.queue, entry.key)
-            if holder is not None and entry.on_conflict == "raise":
-                raise KeyTaken(key=entry.key, queue=entry.queue, id=holder)
-            if holder is not None:
-                answers.append(Enqueued(id=holder, created=False))
-                continue
-            keys[entry.queue, entry.key] = entry.id
-        stored.add(entry.id)
-        new.append(entry)
-        answers.append(Enqueued(id=entry.id, created=True))
-    return new, answers
+    return plan(entries, stored, lambda queue, key: key_holder(write, queue, key))
 
 
 def _store(write: Write, entries: Sequence[Entry]) -> None:

@@ -23,14 +23,15 @@ def config(place: Place, output: Output) -> None:
       tenure config --app app:jobs
       TENURE_URL=sqlite:////srv/app/tenure.db tenure config --json
     """
-    from tenure.backends.urls import is_there, masked, name_of
+    from tenure.backends.urls import POSTGRES, is_there, masked, name_of, scheme_of
 
     jobs = place.named_jobs()
     url = place.url_of(jobs)
+    is_on_a_server = url is not None and scheme_of(url) in POSTGRES
     facts: dict[str, Any] = {
         "store": name_of(jobs._store) if url is None else masked(url),
         "why": place.why,
-        "is_there": None if url is None else is_there(url),
+        "is_there": None if url is None or is_on_a_server else is_there(url),
         "folder": str(Path.cwd()),
         "TENURE_URL": masked(os.environ["TENURE_URL"]) if "TENURE_URL" in os.environ else None,
         "version": version(),
@@ -39,10 +40,14 @@ def config(place: Place, output: Output) -> None:
     if output.is_json:
         output.record(facts)
         return
-    words = {True: "it is there", False: "it is not there yet: `tenure migrate`, an enqueue or a worker makes it"}
+    words = {
+        True: "it is there",
+        False: "it is not there yet: `tenure migrate`, an enqueue or a worker makes it",
+        None: "it is on a server, which was not asked" if is_on_a_server else "it is an object of your own",
+    }
     output.say(f"store       {facts['store']}")
     output.say(f"why         {facts['why']}")
-    output.say(f"            {words.get(facts['is_there'], 'it is an object of your own')}")
+    output.say(f"            {words[facts['is_there']]}")
     output.say(f"folder      {facts['folder']}")
     output.say(f"TENURE_URL  {facts['TENURE_URL'] or 'not set'}")
     output.say(f"tenure      {facts['version']}, Python {facts['python']}")

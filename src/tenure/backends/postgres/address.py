@@ -1,0 +1,138 @@
+"""From a URL to a connection."""
+
+import os
+import re
+import socket
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import parse_qsl
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tenure.core import checks
+from tenure.errors import ConfigurationError
+
+SCHEMA = "tenure"
+TIMEOUT = 10.0
+"""Seconds that the server has for an operation, and for letting us in."""
+CONNECTIONS = 10
+
+Migrate = Literal["auto", "never"]
+OWN = ("schema", "migrate", "timeout", "connections")
+"""The options of a URL that are ours; the others are libpq's."""
+
+KEEPALIVES = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the jobs are, and how to speak with the server."""
+
+    url: str = field(repr=False)
+    shown: str
+    schema: str = SCHEMA
+    migrate: Migrate = "auto"
+    timeout: float = TIMEOUT
+    connections: int = CONNECTIONS
+
+    @property
+    def grace(self) -> float:
+        """How much longer than the server itself we wait for it to give up."""
+        return min(2.0, self.timeout)
+
+    def connect(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
+        """Return a new connection. What the session is set to does not depend on the server's defaults."""
+        given = {**_from_environment(), **conninfo_to_dict(self.url)}
+        settings = {
+            "statement_timeout": f"{self.timeout * 1000:.0f}",
+            "lock_timeout": f"{self.timeout * 1000:.0f}",
+            "idle_in_transaction_session_timeout": f"{(self.timeout + 60) * 1000:.0f}",
+            "default_transaction_isolation": r"read\ committed",
+            # As values are written and read here.
+            "array_nulls": "on",
+            "extra_float_digits": "1",
+            "transform_null_equals": "off",
+            # A table of jobs is small one minute and large the next: what fits both is to go by the indexes.
+            "enable_seqscan": "off",
+            "random_page_cost": "1.1",
+            # Statements are short and many; helpers would be taken from others.
+            "max_parallel_workers_per_gather": "0",
+            "jit": "off",
+            # One plan for all values: it is by the indexes anyway, and to make it takes longer than to follow it.
+            "plan_cache_mode": "force_generic_plan",
+        }
+        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        defaults: dict[str, str | int] = {
+            "connect_timeout": max(2, round(self.timeout)),
+            "fallback_application_name": f"tenure {socket.gethostname()}:{os.getpid()}",
+            "tcp_user_timeout": round(1000 * (self.timeout + self.grace)),
+            **KEEPALIVES,
+        }
+        own = {"options": f"{options} {given.get('options') or ''}", "client_encoding": "UTF8"}
+        conninfo = make_conninfo(
+            self.url, **{name: value for name, value in defaults.items() if name not in given}, **own
+        )
+        return psycopg.connect(conninfo, autocommit=autocommit, prepare_threshold=None)
+
+
+def address_of(url: str, shown: str) -> Address:
+    """Return what a URL says, or raise for what cannot be used. `shown` is the URL without its password."""
+    where, _, query = url.partition("?")
+    # Else libpq takes what follows for the host, and shows it when that is not found.
+    if re.search("[/@]", where.partition("://")[2].rpartition("@")[0]):
+        raise ConfigurationError(f"{shown!r} cannot be used: write '@' as '%40', and '/' in a password as '%2F'")
+    parts = [part for part in query.split("&") if part]
+    own = dict(parse_qsl("&".join(part for part in parts if _name(part) in OWN), keep_blank_values=True))
+    rest = "&".join(part for part in parts if _name(part) not in OWN)
+    libpq = f"{where}?{rest}" if rest else where
+    try:
+        conninfo_to_dict(libpq)
+    except psycopg.ProgrammingError as exc:
+        reason = str(exc).strip()
+        raise ConfigurationError(f"{shown!r} cannot be used: {_masked(reason, shown)}{_nearest_own(reason)}") from None
+    migrate = checks.choice("migrate", own.get("migrate", "auto"), ["auto", "never"])
+    return Address(
+        url=libpq,
+        shown=shown,
+        schema=_schema(own.get("schema", SCHEMA)),
+        migrate="never" if migrate == "never" else "auto",
+        timeout=_number("timeout", own.get("timeout"), TIMEOUT, 0.1, 3600.0),
+        connections=int(_number("connections", own.get("connections"), CONNECTIONS, 1, 1000)),
+    )
+
+
+def _from_environment() -> dict[str, str]:
+    """Return the options that libpq's environment variables set."""
+    return {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+
+
+def _name(part: str) -> str:
+    return part.partition("=")[0]
+
+
+def _masked(reason: str, shown: str) -> str:
+    """Return what libpq says of a URL; what it quotes may be the password."""
+    return re.sub('"(.*)"', lambda found: found[0] if found[1] in shown else '"***"', reason)
+
+
+def _nearest_own(reason: str) -> str:
+    found = re.search(r'query parameter: "(.*)"', reason)
+    return f"; ours are {', '.join(OWN)}" + checks.nearest(found[1], OWN) if found else ""
+
+
+def _schema(name: str) -> str:
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", name) or name.startswith("pg_"):
+        raise ConfigurationError(
+            f"schema must be a name of lower-case letters, digits and _, of at most 63, not {checks.shown(name)}"
+        )
+    return name
+
+
+def _number(option: str, text: str | None, default: float, least: float, most: float) -> float:
+    if text is None:
+        return default
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not least <= float(text) <= most:
+        raise ConfigurationError(f"{option} must be a number from {least:g} to {most:g}, not {text!r}")
+    return float(text)

@@ -1,0 +1,145 @@
+-- Take due jobs: promote what came due, then take the first of all lines. What ran out is taken back by `reap.sql`.
+-- A line is the jobs of one queue and type. The lines are few, the jobs many.
+
+-- name: promote
+-- Make ready what came due of the lines that may be claimed from, the oldest first.
+-- queues, types: null for all; limit; token: of one that holds jobs, nothing is changed.
+with
+line as materialized (
+{lines}
+),
+came_due as materialized (
+  select first.place
+  from line
+  cross join lateral (
+    select job.ctid as place, job.run_at, job.sequence
+    from {schema}.jobs job
+    where
+      job.state = 'queued' and not job.is_ready and job.queue = line.queue and job.type = line.type
+      and job.run_at <= {now}
+    order by job.run_at, job.sequence
+    limit :limit
+  ) first
+  where not exists (select from {schema}.jobs where token = :token)
+  order by first.run_at, first.sequence
+  limit :limit
+),
+locked as materialized (
+  select still.place
+  from came_due
+  cross join lateral (
+    select job.ctid as place
+    from {schema}.jobs job
+    where job.ctid = came_due.place and job.state = 'queued' and not job.is_ready
+    for update skip locked
+  ) still
+)
+update {schema}.jobs job
+set is_ready = true
+from locked
+where job.ctid = locked.place;
+
+-- name: take
+-- Take the first ready jobs; answer whether the token holds more jobs than it :had (then nothing is changed), whether a
+-- line was cut off, until when they are leased, since when, and the jobs with their numbers.
+-- Of each line only the first :most are looked at, behind the place where a hint says to begin. Where a line goes on
+-- behind these, others are not taken that come after the last of them: one of that line might be before.
+-- They are locked one by one until there are enough, each if it is still ready and nobody else has it; and are joined by
+-- their places, one to one. So under no plan more are taken than asked for.
+with
+at as (
+  select queue, type, rank, run_at, sequence
+  from unnest(
+    cast(:at_queues as text[]), cast(:at_types as text[]), cast(:at_ranks as integer[]),
+    cast(:at_run_ats as timestamptz[]), cast(:at_sequences as bigint[])
+  ) as at (queue, type, rank, run_at, sequence)
+),
+line as materialized (
+{lines}
+),
+candidate as materialized (
+  select next.place, next.rank, next.run_at, next.sequence, next.number
+  from line
+  left join at on at.queue = line.queue and at.type = line.type
+  cross join lateral (
+    select
+      ready.place, ready.rank, ready.run_at, ready.sequence,
+      row_number() over (order by ready.rank, ready.run_at, ready.sequence) as number
+    from (
+      select job.ctid as place, -job.priority as rank, job.run_at, job.sequence
+      from {schema}.jobs job
+      where
+        job.is_ready and job.queue = line.queue and job.type = line.type
+        and (-job.priority, job.run_at, job.sequence)
+          > (coalesce(at.rank, -32768), coalesce(at.run_at, '-infinity'), coalesce(at.sequence, 0))
+      order by -job.priority, job.run_at, job.sequence
+      limit :most
+    ) ready
+  ) next
+),
+edge as (
+  select rank, run_at, sequence
+  from candidate
+  where number = :most
+  order by rank, run_at, sequence
+  limit 1
+),
+due as materialized (
+  select still.place, next.rank, next.run_at, next.sequence
+  from (
+    select candidate.place, candidate.rank, candidate.run_at, candidate.sequence
+    from candidate
+    where
+      (select count(*) from {schema}.jobs where token = :token) <= cast(:had as integer)
+      and not exists (
+        select
+        from edge
+        where (edge.rank, edge.run_at, edge.sequence) < (candidate.rank, candidate.run_at, candidate.sequence)
+      )
+    order by candidate.rank, candidate.run_at, candidate.sequence
+  ) next
+  cross join lateral (
+    select job.ctid as place
+    from {schema}.jobs job
+    where job.ctid = next.place and job.is_ready
+    for update skip locked
+  ) still
+  limit :limit
+),
+taken as (
+  update {schema}.jobs job
+  set
+    state = 'running',
+    is_ready = false,
+    fence = job.fence + 1,
+    attempts = job.attempts + 1,
+    token = :token,
+    worker = :worker,
+    leased_until = {now} + cast(:lease as bigint) * interval '1 microsecond',
+    started_at = {now},
+    progress = null
+  from due
+  where job.ctid = due.place
+  returning job.sequence, job.queue, due.rank, due.run_at, json_build_array({taken}, job.sequence) as shown
+),
+counted as (
+  insert into {schema}.counts (minute_at, queue, event, number)
+  select date_trunc('minute', {now}, 'UTC'), queue, 'claimed', count(*)
+  from taken
+  group by queue
+)
+select json_build_array(
+  (select count(*) from {schema}.jobs where token = :token) > cast(:had as integer),
+  exists (select from edge),
+  {now} + cast(:lease as bigint) * interval '1 microsecond',
+  {now},
+  coalesce((select json_agg(shown order by rank, run_at, sequence) from taken), '[]')
+);
+
+-- name: held
+-- The jobs that a token holds.
+select coalesce(
+  json_agg(json_build_array({live}) order by -job.priority, job.run_at, job.sequence), '[]'
+)
+from {schema}.jobs job
+where job.token = :token;

@@ -1,0 +1,67 @@
+-- What happened in each minute of the last day.
+
+-- name: since
+-- The lines of each minute that the last :since microseconds touch, added up. A correction may make them nothing.
+select coalesce(json_agg(json_build_array(minute_at, queue, event, number) order by minute_at, queue, event), '[]')
+from (
+  select minute_at, queue, event, cast(sum(number) as bigint) as number
+  from {schema}.counts
+  where minute_at >= date_trunc('minute', {now} - cast(:since as bigint) * interval '1 microsecond', 'UTC')
+  group by minute_at, queue, event
+  having sum(number) <> 0
+) counted;
+
+-- name: add up
+-- Make one line of several, in the minutes that are over. since: where to begin, null for the first minute kept; most:
+-- how many lines to look at. Answer where to begin the next time: where this ended, or if it saw all, a little earlier
+-- than now, for what is still to be committed.
+with
+line as materialized (
+  select ctid as place, minute_at, queue, event
+  from {schema}.counts
+  where
+    minute_at >= coalesce(cast(:since as timestamptz), '-infinity')
+    and minute_at < date_trunc('minute', {now}, 'UTC')
+  order by minute_at, queue, event
+  limit :most
+),
+several as (
+  select minute_at, queue, event
+  from line
+  group by minute_at, queue, event
+  having count(*) > 1
+),
+locked as materialized (
+  select still.place
+  from several
+  join line on line.minute_at = several.minute_at and line.queue = several.queue and line.event = several.event
+  cross join lateral (
+    select ctid as place from {schema}.counts where ctid = line.place for update skip locked
+  ) still
+),
+gone as (
+  delete from {schema}.counts
+  using locked
+  where counts.ctid = locked.place
+  returning counts.minute_at, counts.queue, counts.event, counts.number
+),
+added_up as (
+  insert into {schema}.counts (minute_at, queue, event, number)
+  select minute_at, queue, event, sum(number)
+  from gone
+  group by minute_at, queue, event
+  having sum(number) <> 0
+)
+select to_json(case when count(*) = :most then max(minute_at) else {now} - interval '5 minutes' end)
+from line;
+
+-- name: drop old
+delete from {schema}.counts
+using (
+  select ctid as place
+  from {schema}.counts
+  where minute_at < date_trunc('minute', {now} - cast(:kept as bigint) * interval '1 microsecond', 'UTC')
+  limit :most
+  for update skip locked
+) old
+where counts.ctid = old.place;

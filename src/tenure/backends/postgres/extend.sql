@@ -1,0 +1,26 @@
+-- Prolong leases; `settle.sql` has locked the jobs.
+
+-- name: extend
+-- Only for a holder; a lease is never shortened, and no progress keeps what was there. Answer the numbers of those that
+-- are held, and whether a cancel was asked for.
+with
+held as materialized (
+  select job.place, asked.lease, asked.progress, asked.number
+  from unnest(
+    cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[]), cast(:leases as bigint[]),
+    cast(:progress as text[])
+  ) with ordinality as asked (id, fence, token, lease, progress, number)
+  cross join lateral ({by_id}) job
+  where job.state = 'running' and job.fence = asked.fence and job.token = asked.token
+),
+extended as (
+  update {schema}.jobs job
+  set
+    leased_until = greatest(job.leased_until, {now} + held.lease * interval '1 microsecond'),
+    progress = coalesce(cast(held.progress as json), job.progress)
+  from held
+  where job.ctid = held.place
+  returning held.number, job.cancel_requested
+)
+select coalesce(json_agg(json_build_array(number, cancel_requested)), '[]')
+from extended;

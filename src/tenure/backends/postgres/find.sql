@@ -1,0 +1,99 @@
+-- Show jobs page by page, in enqueue order or the reverse ({{order}}), each with the comparison that goes with it.
+-- Where to look is known beforehand, if the query allows; :ids of other queries is not used.
+
+-- name: all
+(select {{live}} from {schema}.jobs where sequence {{beyond}} :cursor {{first}})
+union all
+(select {{finished}} from {schema}.finished where sequence {{beyond}} :cursor {{first}})
+
+-- name: running
+-- Sorted; there are not many.
+select {{live}} from {schema}.jobs where leased_until is not null and sequence {{beyond}} :cursor offset 0
+
+-- name: stopped
+-- The failed and the cancelled.
+(select {{live}} from {schema}.jobs where state = 'failed' and sequence {{beyond}} :cursor {{first}})
+union all
+(select {{finished}} from {schema}.finished where state = 'cancelled' and sequence {{beyond}} :cursor {{first}})
+
+-- name: named
+-- Found by their ids: all that lie beyond are not to be walked, which `+ 0` and `offset 0` keep the planner from.
+(select {{live}} from {schema}.jobs where id = any (cast(:ids as text[])) and sequence + 0 {{beyond}} :cursor offset 0)
+union all
+(
+  select {{finished}}
+  from {schema}.finished
+  where id = any (cast(:ids as text[])) and sequence + 0 {{beyond}} :cursor
+  offset 0
+)
+
+-- name: first
+order by sequence {{order}} limit :scan
+
+-- name: live
+-- What the conditions depend on, of a job that is queued, running or failed …
+sequence, true as is_live, state, queue, type, key, worker, attempts, endings, run_at,
+coalesce(finished_at, created_at) as last_at
+
+-- name: finished
+-- … and of one that is completed or cancelled.
+sequence, false, state, queue, type, key, worker, attempts, endings, run_at, finished_at
+
+-- name: page
+-- The jobs that match, at most :limit, among the next :scan candidates; and where to go on, null for the end.
+-- The last candidate is found even if it does not match: it tells that there may be more. Nothing is looked at that is
+-- not needed any more.
+with
+candidate as (
+  select
+    sequence, is_live, state, queue, type, key, worker, attempts, endings, run_at, last_at,
+    row_number() over (order by sequence {{order}}) as number
+  from ({{candidates}}) stored
+  order by sequence {{order}}
+  limit :scan
+),
+looked_at as (
+  select
+    sequence, is_live, number,
+    (cast(:states as text[]) is null or state = any (cast(:states as text[])))
+    and (cast(:queues as text[]) is null or queue = any (cast(:queues as text[])))
+    and (cast(:types as text[]) is null or type = any (cast(:types as text[])))
+    and (cast(:key as text) is null or coalesce(key = :key, false))
+    and (cast(:worker as text) is null or coalesce(worker = :worker, false))
+    and (cast(:attempts_over as integer) is null or attempts > :attempts_over)
+    and (cast(:due as boolean) is null or (state = 'queued' and (run_at <= {now}) = :due))
+    and (cast(:since as bigint) is null or last_at >= {now} - :since * interval '1 microsecond')
+    and (cast(:error as text) is null or endings > 0 and coalesce(strpos((
+      select h.error
+      from {schema}.history h
+      where h.job = sequence and h.error is not null and h.outcome <> 'operator'
+      order by h.number desc
+      limit 1
+    ), :error) > 0, false)) as matches
+  from candidate
+),
+found as materialized (
+  select sequence, is_live, number, matches
+  from looked_at
+  where matches or number = :scan
+  order by sequence {{order}}
+  limit :limit
+),
+shown as (
+  select
+    number,
+    case
+      when is_live
+        then (select json_build_array({live}) from {schema}.jobs job where job.sequence = found.sequence)
+      else (select json_build_array({finished}) from {schema}.finished job where job.sequence = found.sequence)
+    end as job
+  from found
+  where matches
+)
+select json_build_array(
+  coalesce((select json_agg(job order by number) from shown), '[]'),
+  (
+    select case when count(*) = :limit or max(number) = :scan then (array_agg(sequence order by number desc))[1] end
+    from found
+  )
+);

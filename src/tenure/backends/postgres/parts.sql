@@ -1,0 +1,278 @@
+-- What several statements share. Each part may name those before it.
+
+-- name: now
+-- The present moment: the server's, unless a test has set another.
+coalesce(cast(:now as timestamptz), statement_timestamp())
+
+-- name: history
+-- The history of a job, if it has one.
+case when job.endings > 0 then (
+  select json_agg(
+    json_build_array(h.outcome, h.fence, h.ended_at, h.token, h.worker, h.claimed_at, h.error) order by h.number
+  )
+  from {schema}.history h
+  where h.job = job.sequence
+) end
+
+-- name: taken
+-- What differs from one claimed job to the next, in the order of `rows.claimed`.
+job.id, job.type, job.queue, job.key, job.priority, job.run_at, job.attempts, job.crashes, job.max_attempts,
+job.max_crashes, job.timeout, job.fence, job.payload, job.meta, job.created_at, job.endings,
+{history}
+
+-- name: live
+-- A job that is queued, running or failed, in the order of `rows.job_of`.
+job.id, job.type, job.queue, job.key, job.priority, job.run_at, job.attempts, job.crashes, job.max_attempts,
+job.max_crashes, job.timeout, job.fence, job.payload, job.meta, job.created_at, job.endings,
+{history},
+job.state, job.worker, job.leased_until, job.progress, job.cancel_requested, null, false, job.started_at,
+job.finished_at, job.sequence
+
+-- name: finished
+-- A job that is completed or cancelled, in the same order. A result of null is JSON like any other.
+job.id, job.type, job.queue, job.key, job.priority, job.run_at, job.attempts, job.crashes, job.max_attempts,
+job.max_crashes, job.timeout, job.fence, job.payload, job.meta, job.created_at, job.endings,
+{history},
+job.state, job.worker, null, job.progress, false, job.result, job.result_dropped, job.started_at,
+job.finished_at, job.sequence
+
+-- name: lines all
+-- The lines that may be claimed from: of all lanes …
+  select lane.queue, lane.type
+  from {schema}.lanes lane
+  where
+    (cast(:queues as text[]) is null or lane.queue = any (cast(:queues as text[])))
+    and (cast(:types as text[]) is null or lane.type = any (cast(:types as text[])))
+    and not exists (select from {schema}.paused where paused.queue = lane.queue)
+
+-- name: lines of queues
+-- … of the lanes of the queues asked for …
+  select lane.queue, lane.type
+  from unnest(cast(:queues as text[])) as asked (queue)
+  cross join lateral (select queue, type from {schema}.lanes where queue = asked.queue) lane
+  where
+    (cast(:types as text[]) is null or lane.type = any (cast(:types as text[])))
+    and not exists (select from {schema}.paused where paused.queue = lane.queue)
+
+-- name: lines of queues and types
+-- … or of the queues and types asked for: so no others are looked at.
+  select lane.queue, lane.type
+  from unnest(cast(:queues as text[])) as asked (queue)
+  cross join unnest(cast(:types as text[])) as wanted (type)
+  cross join lateral (
+    select queue, type from {schema}.lanes where queue = asked.queue and type = wanted.type
+  ) lane
+  where not exists (select from {schema}.paused where paused.queue = lane.queue)
+
+-- name: by_id
+-- The job that is asked for, by the primary key and nothing else: an index that holds the tokens or the leases may be full
+-- of dead entries.
+select
+  job.ctid as place, job.sequence, job.queue, job.state, job.fence, job.token, job.worker, job.run_at, job.started_at,
+  job.attempts, job.crashes, job.endings, job.cancel_requested
+from {schema}.jobs job
+where job.id = asked.id
+offset 0
+
+-- name: gone
+-- What a job takes with it to the finished ones, as it is …
+job.id, job.sequence, job.queue, job.type, job.key, job.priority, job.run_at, job.max_attempts, job.max_crashes,
+job.fence, job.timeout, job.created_at, job.started_at, job.progress, job.meta, job.payload
+
+-- name: kept
+-- … and where that stands there, with the numbers that an ending changes.
+id, sequence, queue, type, key, priority, run_at, max_attempts, max_crashes, fence, timeout, created_at, started_at,
+progress, meta, payload, attempts, crashes, endings
+
+-- name: end
+-- Do what stands in `ending`, whose jobs are locked. They are found by their ids, not by their places: one that changed
+-- while it was being locked has a new place, which this statement cannot see.
+stayed as (
+  update {schema}.jobs job
+  set
+    state = ending.state,
+    is_ready = ending.state = 'queued' and ending.run_at <= {now},
+    run_at = ending.run_at,
+    attempts = ending.attempts,
+    crashes = ending.crashes,
+    token = null,
+    worker = null,
+    leased_until = null,
+    cancel_requested = false,
+    endings = ending.number,
+    finished_at = case when ending.state = 'failed' then {now} end
+  from ending
+  where job.id = ending.id and ending.state <> 'cancelled'
+),
+left_off as (
+  delete from {schema}.jobs job
+  using ending
+  where job.id = ending.id and ending.state = 'cancelled'
+  returning {gone}, ending.attempts, ending.crashes, ending.number as endings
+),
+cancelled as (
+  insert into {schema}.finished ({kept}, state, finished_at)
+  select {kept}, 'cancelled', {now}
+  from left_off
+),
+noted as (
+  insert into {schema}.history (job, number, outcome, fence, token, worker, claimed_at, ended_at, error)
+  select sequence, number, outcome, fence, token, worker, claimed_at, {now}, error
+  from ending
+),
+forgotten as (
+  delete from {schema}.history old
+  using (
+    select line.place
+    from ending
+    cross join lateral (
+      select ctid as place
+      from {schema}.history
+      where job = ending.sequence and number = ending.number - {history_kept}
+      offset 0
+    ) line
+  ) line
+  where old.ctid = line.place
+),
+counted as (
+  insert into {schema}.counts (minute_at, queue, event, number)
+  select date_trunc('minute', {now}, 'UTC'), queue, outcome, count(*)
+  from ending
+  group by queue, outcome
+)
+
+-- name: stored
+-- Where a job is that was not found held.
+select sequence, queue, state, fence, token from {schema}.jobs where id = missing.id
+union all
+select sequence, queue, state, fence, token from {schema}.finished where id = missing.id
+
+-- name: refused
+-- A settlement by a holder that no longer was one.
+refused as (
+  insert into {schema}.counts (minute_at, queue, event, number)
+  select date_trunc('minute', {now}, 'UTC'), queue, 'refused', count(*)
+  from lost
+  where queue is not null
+  group by queue
+)
+
+-- name: held
+job.id, job.sequence, job.queue, job.fence, job.token, job.worker, job.run_at, job.attempts, job.crashes, job.max_attempts, job.max_crashes, job.cancel_requested, job.started_at, job.leased_until, job.endings
+
+-- name: ending
+expired.id, expired.sequence, expired.queue, expired.fence, expired.token, expired.worker,
+expired.run_at, expired.started_at as claimed_at, expired.leased_until, expired.endings + 1 as number
+
+-- name: is_known
+-- What the registry still has of the worker.
+known.name = expired.worker
+and known.shown_until > {now} - cast(:evidence_kept as bigint) * interval '1 microsecond'
+
+-- name: leased_until_shown
+-- A moment as an error shows it.
+replace(to_char(expired.leased_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', '')
+
+-- name: claimed_at_shown
+replace(to_char(expired.started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', '')
+
+-- name: last_sign
+case when known.name is not null then format(
+  ' and last gave a sign of life at %s (host ''%s'', pid %s)',
+  replace(to_char(known.beat_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', ''),
+  known.host, known.pid
+) end
+
+-- name: asked
+-- Jobs that are named, each once.
+asked as materialized (
+  select id, number
+  from unnest(cast(:ids as text[])) with ordinality as asked (id, number)
+)
+
+-- name: named
+-- These jobs, wherever they are, found by their primary keys. In one statement each is in one place. That is null if
+-- somebody else has it locked: it came after the others were locked, and to wait for it now could be to wait each for
+-- each.
+  select asked.id, asked.number, true as is_live, locked.place, job.state, job.cancel_requested, job.queue, job.key
+  from asked
+  cross join lateral (
+    select ctid as place, state, cancel_requested, queue, key from {schema}.jobs where id = asked.id offset 0
+  ) job
+  left join lateral (
+    select ctid as place from {schema}.jobs where ctid = job.place for update skip locked
+  ) locked on true
+  union all
+  select asked.id, asked.number, false, locked.place, job.state, false, job.queue, job.key
+  from asked
+  cross join lateral (
+    select ctid as place, state, queue, key from {schema}.finished where id = asked.id offset 0
+  ) job
+  left join lateral (
+    select ctid as place from {schema}.finished where ctid = job.place for update skip locked
+  ) locked on true
+
+-- name: operated
+-- Remember what stands in `moved`: done by an operator's hand.
+noted as (
+  insert into {schema}.history (job, number, outcome, fence, ended_at, error)
+  select sequence, endings, 'operator', fence, {now}, :note
+  from moved
+),
+forgotten as (
+  delete from {schema}.history old
+  using (
+    select line.place
+    from moved
+    cross join lateral (
+      select ctid as place
+      from {schema}.history
+      where job = moved.sequence and number = moved.endings - {history_kept}
+      offset 0
+    ) line
+  ) line
+  where old.ctid = line.place
+),
+counted as (
+  insert into {schema}.counts (minute_at, queue, event, number)
+  select date_trunc('minute', {now}, 'UTC'), queue, 'operator', count(*)
+  from moved
+  group by queue
+)
+
+-- name: history_gone
+-- Forget the history of those in `gone`, each by its place: the history of all is not to be walked.
+history_gone as (
+  delete from {schema}.history old
+  using (
+    select line.place
+    from gone
+    cross join lateral (select ctid as place from {schema}.history where job = gone.sequence offset 0) line
+  ) line
+  where old.ctid = line.place
+)
+
+-- name: before
+-- What ended up to this moment is old enough.
+{now} - cast(:older_than as bigint) * interval '1 microsecond'
+
+-- name: empty_lanes
+-- Each state has an index that tells of a queue and type, but that in which jobs run; of these there are not many.
+select lane.queue, lane.type
+from {schema}.lanes lane
+where
+  (select true from {schema}.jobs where is_ready and queue = lane.queue and type = lane.type limit 1) is null
+  and (
+    select true
+    from {schema}.jobs
+    where state = 'queued' and not is_ready and queue = lane.queue and type = lane.type
+    limit 1
+  ) is null
+  and (select true from {schema}.jobs where state = 'failed' and queue = lane.queue and type = lane.type limit 1) is null
+  and (select true from {schema}.finished where queue = lane.queue and type = lane.type limit 1) is null
+  and (lane.queue, lane.type) not in (select queue, type from {schema}.jobs where leased_until is not null)
+
+-- name: worker
+-- A worker of the registry, in the order of `rows.worker_of`; how many jobs it holds follows.
+known.name, known.host, known.pid, known.version, known.concurrency, known.queues, known.types, known.quiet_for,
+known.started_at, known.beat_at

@@ -1,0 +1,12 @@
+-- Let no claim take jobs of a queue.
+
+-- name: pause
+insert into {schema}.paused (queue)
+select queue
+from unnest(cast(:queues as text[])) as asked (queue)
+order by queue
+on conflict do nothing;
+
+-- name: resume
+delete from {schema}.paused
+where queue = any (cast(:queues as text[]));

@@ -1,0 +1,169 @@
+"""The connections of this process, each used by one thread at a time.
+
+Errors of the driver leave it as they are.
+"""
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+
+import psycopg
+
+from tenure.backends.postgres import forks, trouble
+from tenure.backends.postgres.address import Address
+from tenure.backends.postgres.migrations import Migrations
+from tenure.backends.postgres.wire import ROLLBACK, Step, Wire
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN = 0.05
+"""Seconds after which one who waits for a connection looks for one, even if nobody said that there is."""
+
+
+class Loan:
+    """The use of a connection. An interrupt may keep it from being given back: then it ends with this object.
+
+    For the same reason a semaphore would not do: Python interrupts it between counting and telling.
+    """
+
+    wire: Wire
+
+
+class Pool:
+    def __init__(self, address: Address, migrations: Migrations) -> None:
+        self._address = address
+        self._migrations = migrations
+        self._prepares = True
+        self._begin()
+        forks.watch(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Wire] = []
+        self._loans: weakref.WeakSet[Loan] = weakref.WeakSet()
+        self._given_back: SimpleQueue[None] = SimpleQueue()
+        self._is_closed = False
+        self.was_open = False
+
+    @contextmanager
+    def wire(self) -> Iterator[Wire]:
+        """Give a connection that nobody else uses meanwhile; wait for one if all are in use."""
+        loan = Loan()
+        try:
+            self._lend(loan)
+            loan.wire = self._take()
+            with self._in_use(loan) as wire:
+                yield wire
+        finally:
+            self._end(loan)
+
+    @contextmanager
+    def wire_to_spare(self) -> Iterator[Wire | None]:
+        """Give a connection, or None if there is none: who has one and waits for another might wait for ever."""
+        loan = Loan()
+        try:
+            if self._has_lent(loan) and self._has_taken(loan):
+                with self._in_use(loan) as wire:
+                    yield wire
+            else:
+                yield None
+        finally:
+            self._end(loan)
+
+    def send_whole(self) -> None:
+        """Prepare no more: another session answered than the one that prepared."""
+        if self._prepares:
+            log.info("%s is behind a pooler; statements are not prepared", self._address.shown)
+        self._prepares = False
+        self._close_idle()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._close_idle()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the connections are the parent's."""
+        forks.abandon([*self._idle, *self._loans])
+        self._begin()
+
+    @contextmanager
+    def _in_use(self, loan: Loan) -> Iterator[Wire]:
+        try:
+            yield loan.wire
+        finally:
+            self._put_back(loan.wire)
+
+    def _lend(self, loan: Loan) -> None:
+        """Wait until this may be one of those who use a connection."""
+        ends_at = time.monotonic() + self._address.timeout
+        while not self._has_lent(loan):
+            left = ends_at - time.monotonic()
+            if left <= 0:
+                raise trouble.all_in_use(self._address)
+            # One call may stand for several who gave back, and one who was interrupted did not call.
+            with suppress(Empty):
+                self._given_back.get(timeout=min(left, LOOK_AGAIN))
+
+    def _has_lent(self, loan: Loan) -> bool:
+        with self._lock:
+            has_room = len(self._loans) < self._address.connections
+            if has_room:
+                self._loans.add(loan)
+        return has_room
+
+    def _end(self, loan: Loan) -> None:
+        with self._lock:
+            self._loans.discard(loan)
+        if self._given_back.empty():
+            self._given_back.put(None)
+
+    def _has_taken(self, loan: Loan) -> bool:
+        try:
+            loan.wire = self._take()
+        except (psycopg.Error, OSError):  # the server may have no room for another
+            return False
+        return True
+
+    def _take(self) -> Wire:
+        while True:
+            with self._lock:
+                wire = self._idle.pop() if self._idle else None
+            if wire is None:
+                return self._connect()
+            if wire.is_usable():
+                return wire
+            wire.close()
+
+    def _connect(self) -> Wire:
+        connection = self._address.connect()
+        try:
+            self._migrations.see_to(connection)
+            wire = Wire(connection, self._address.timeout + self._address.grace, prepares=self._prepares)
+        except BaseException:
+            connection.close()
+            raise
+        self.was_open = True
+        return wire
+
+    def _put_back(self, wire: Wire) -> None:
+        if wire.is_open and not wire.is_usable():
+            try:
+                wire.ask([Step(ROLLBACK)])
+            except psycopg.Error:
+                wire.close()
+        with self._lock:
+            is_kept = wire.is_usable() and wire.prepares is self._prepares and not self._is_closed
+            if is_kept:
+                self._idle.append(wire)
+        if not is_kept:
+            wire.close()
+
+    def _close_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for wire in idle:
+            wire.close()

@@ -1,0 +1,129 @@
+"""What the server answers, as values of the core."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from tenure.backends.postgres.values import moment
+from tenure.core.job import Ending, Job, Outcome, Progress, State, build_job
+from tenure.core.operations import Worker
+
+STATES = {state.value: state for state in State}
+
+Row = Sequence[Any]
+
+
+def job_of(row: Row) -> Job:
+    """Return a job as `live` or `finished` shows it; its number follows."""
+    *same, state, worker, leased_until, progress, cancel_requested, result, dropped, started_at, finished_at, _ = row
+    return _job(
+        same,
+        state=STATES[state],
+        worker=worker,
+        leased_until=_optional_moment(leased_until),
+        progress=None if progress is None else Progress(**progress),
+        cancel_requested=cancel_requested,
+        result=result,
+        result_dropped=dropped,
+        started_at=_optional_moment(started_at),
+        finished_at=_optional_moment(finished_at),
+    )
+
+
+def claimed(row: Row, *, worker: str, leased_until: datetime, started_at: datetime) -> Job:
+    """Return a job that was just claimed, as `taken` shows it; its number follows."""
+    return _job(
+        row[:-1],
+        state=State.RUNNING,
+        worker=worker,
+        leased_until=leased_until,
+        progress=None,
+        cancel_requested=False,
+        result=None,
+        result_dropped=False,
+        started_at=started_at,
+        finished_at=None,
+    )
+
+
+def worker_of(row: Row) -> Worker:
+    """Return the worker of a row that `workers.sql` shows."""
+    name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, holding = row
+    return Worker(
+        name=name,
+        host=host,
+        pid=pid,
+        version=version,
+        concurrency=concurrency,
+        queues=None if queues is None else tuple(queues),
+        types=None if types is None else tuple(types),
+        quiet_for=quiet_for,
+        started_at=moment(started_at),
+        beat_at=moment(beat_at),
+        holding=holding,
+    )
+
+
+def progress_text(progress: Progress) -> str:
+    return json.dumps({"done": progress.done, "of": progress.of, "note": progress.note}, ensure_ascii=False)
+
+
+def _job(row: Row, **rest: Any) -> Job:
+    (
+        id,
+        type,
+        queue,
+        key,
+        priority,
+        run_at,
+        attempts,
+        crashes,
+        max_attempts,
+        max_crashes,
+        timeout,
+        fence,
+        payload,
+        meta,
+        created_at,
+        endings,
+        lines,
+    ) = row
+    history = () if lines is None else tuple(_ending_of(line) for line in lines)
+    return build_job(
+        id=id,
+        type=type,
+        queue=queue,
+        key=key,
+        priority=priority,
+        run_at=moment(run_at),
+        attempts=attempts,
+        crashes=crashes,
+        max_attempts=max_attempts,
+        max_crashes=max_crashes,
+        timeout=timeout,
+        fence=fence,
+        payload=payload,
+        meta=meta or {},
+        created_at=moment(created_at),
+        history=history,
+        history_dropped=endings - len(history),
+        **rest,
+    )
+
+
+def _ending_of(line: Row) -> Ending:
+    outcome, fence, ended_at, token, worker, claimed_at, error = line
+    return Ending(
+        outcome=Outcome(outcome),
+        fence=fence,
+        ended_at=moment(ended_at),
+        token=token,
+        worker=worker,
+        claimed_at=_optional_moment(claimed_at),
+        error=error,
+    )
+
+
+def _optional_moment(text: str | None) -> datetime | None:
+    return None if text is None else moment(text)

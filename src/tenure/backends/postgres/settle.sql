@@ -1,0 +1,103 @@
+-- End claims; by their holders, and by the reaper.
+-- The jobs are locked first, in one order, by a statement of its own: the next one then sees them as they are, and
+-- what became of those that are gone.
+
+-- name: lock
+-- ids: all that are named.
+select count(*)
+from (
+  select
+  from {schema}.jobs
+  where id = any (cast(:ids as text[]))
+  order by id
+  for update
+) locked;
+
+-- name: complete
+-- Move the completed jobs to the finished ones; answer the numbers of those that are lost.
+with
+asked as materialized (
+  select id, fence, token, result, result_dropped, number
+  from unnest(
+    cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[]), cast(:results as text[]),
+    cast(:results_dropped as boolean[])
+  ) with ordinality as asked (id, fence, token, result, result_dropped, number)
+),
+held as materialized (
+  select job.place, asked.result, asked.result_dropped, asked.number
+  from asked
+  cross join lateral ({by_id}) job
+  where job.state = 'running' and job.fence = asked.fence and job.token = asked.token
+),
+done as (
+  delete from {schema}.jobs job
+  using held
+  where job.ctid = held.place
+  returning
+    {gone}, job.attempts, job.crashes, job.endings, job.worker, job.token, held.result, held.result_dropped,
+    held.number as asked
+),
+kept as (
+  insert into {schema}.finished ({kept}, worker, token, result, result_dropped, state, finished_at)
+  select {kept}, worker, token, cast(result as json), result_dropped, 'completed', {now}
+  from done
+),
+counted as (
+  insert into {schema}.counts (minute_at, queue, event, number)
+  select date_trunc('minute', {now}, 'UTC'), queue, 'completed', count(*)
+  from done
+  group by queue
+),
+lost as materialized (
+  select missing.number, stored.queue
+  from (select id, fence, token, number from asked where number not in (select asked from done)) missing
+  left join lateral ({stored}) stored on true
+  where (stored.state = 'completed' and stored.fence = missing.fence and stored.token = missing.token) is not true
+),
+{refused}
+select coalesce(json_agg(number), '[]')
+from lost;
+
+-- name: end
+-- End claims in any other way; answer the numbers of those that are lost.
+with
+asked as materialized (
+  select id, fence, token, outcome, state, attempts, delay, error, number
+  from unnest(
+    cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[]), cast(:outcomes as text[]),
+    cast(:states as text[]), cast(:attempts as integer[]), cast(:delays as bigint[]), cast(:errors as text[])
+  ) with ordinality as asked (id, fence, token, outcome, state, attempts, delay, error, number)
+),
+ending as materialized (
+  select
+    asked.id, job.sequence, job.queue, job.fence, job.token, job.worker, job.started_at as claimed_at,
+    job.endings + 1 as number, asked.number as asked, asked.outcome, asked.error, job.crashes,
+    job.attempts + asked.attempts as attempts, next.state,
+    case
+      when next.state = 'queued' and asked.delay is not null then {now} + asked.delay * interval '1 microsecond'
+      else job.run_at
+    end as run_at
+  from asked
+  cross join lateral ({by_id}) job
+  cross join lateral (select case when job.cancel_requested then 'cancelled' else asked.state end as state) next
+  where job.state = 'running' and job.fence = asked.fence and job.token = asked.token
+),
+{end},
+lost as materialized (
+  select missing.number, stored.queue
+  from (
+    select id, fence, token, outcome, number from asked where number not in (select asked from ending)
+  ) missing
+  left join lateral ({stored}) stored on true
+  left join lateral (
+    select true as has_ended
+    from {schema}.history
+    where
+      job = stored.sequence and fence = missing.fence and token = missing.token and outcome = missing.outcome
+    limit 1
+  ) before on true
+  where before.has_ended is null
+),
+{refused}
+select coalesce(json_agg(number), '[]')
+from lost;

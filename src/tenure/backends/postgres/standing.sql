@@ -1,0 +1,71 @@
+-- Tell what a claim of one job depends on.
+
+-- name: standing
+-- The present moment, the job, whether its queue is paused, how many jobs a claim takes before it (at most :most are
+-- counted), and what the registry has of its worker.
+-- Of what came due and was not promoted yet, the index does not know the priority: at most :scan are looked at.
+with
+stored as materialized (
+  select
+    json_build_array({live}) as shown, job.state, job.queue, job.worker, -job.priority as rank, job.run_at, job.sequence
+  from {schema}.jobs job
+  where job.id = :id
+  union all
+  select
+    json_build_array({finished}), job.state, job.queue, job.worker, -job.priority, job.run_at, job.sequence
+  from {schema}.finished job
+  where job.id = :id
+),
+due as materialized (
+  select rank, run_at, sequence
+  from stored
+  where state = 'queued' and run_at <= {now}
+),
+line as materialized (
+{lines}
+),
+came_due as (
+  select next.rank, next.run_at, next.sequence
+  from line
+  cross join lateral (
+    select -job.priority as rank, job.run_at, job.sequence
+    from {schema}.jobs job
+    where
+      job.state = 'queued' and not job.is_ready and job.queue = line.queue and job.type = line.type
+      and job.run_at <= {now}
+    limit :scan
+  ) next
+  limit :scan
+),
+ahead as (
+  select next.sequence
+  from due
+  cross join line
+  cross join lateral (
+    select job.sequence
+    from {schema}.jobs job
+    where
+      job.is_ready and job.queue = line.queue and job.type = line.type
+      and (-job.priority, job.run_at, job.sequence) < (due.rank, due.run_at, due.sequence)
+    limit :most
+  ) next
+  union all
+  select came_due.sequence
+  from due
+  join came_due on (came_due.rank, came_due.run_at, came_due.sequence) < (due.rank, due.run_at, due.sequence)
+  limit :most
+)
+select json_build_array(
+  {now},
+  stored.shown,
+  exists (select from {schema}.paused where paused.queue = stored.queue),
+  (select count(*) from ahead),
+  (
+    select json_build_array({worker}, 0)
+    from {schema}.workers known
+    where
+      stored.state = 'running' and known.name = stored.worker
+      and known.shown_until > {now} - cast(:evidence_kept as bigint) * interval '1 microsecond'
+  )
+)
+from stored;

@@ -1,0 +1,46 @@
+"""Python's values as the server reads them, and durations and moments as both understand them."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+MICROSECOND = timedelta(microseconds=1)
+
+Value = str | int | float | bool | datetime | None
+
+
+def duration(seconds: float) -> int:
+    """Return a number of seconds in microseconds, rounded as a timedelta is."""
+    return timedelta(seconds=seconds) // MICROSECOND
+
+
+@lru_cache(maxsize=1024)  # the jobs of one claim have most of their moments in common
+def moment(text: str) -> datetime:
+    """Return a moment of an answer; that is in the time zone of the server."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def encoded(value: Value) -> bytes | None:
+    """Return a value as text for the server, None for null."""
+    return None if value is None else _text(value).encode()
+
+
+def array(values: Iterable[Value]) -> str:
+    """Return values as the text of an array."""
+    return "{" + ",".join(["null" if each is None else _element(each) for each in values]) + "}"
+
+
+def optional_array(values: Iterable[Value] | None) -> str | None:
+    return None if values is None else array(values)
+
+
+def _element(value: str | float | datetime) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return _text(value)
+
+
+def _text(value: str | float | datetime) -> str:
+    if isinstance(value, str):
+        return value
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,150 @@
+"""Scenes of a fork or an interrupt at a bad moment: `python -m tests.postgres.bad_moments NAME SERVER SCHEMA …`.
+
+Each prints what it saw as JSON.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from typing import Any
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres.statement import statement
+from tenure.backends.postgres.wire import Step
+from tenure.core.operations import Beat, Purge
+from tenure.testing.conformance.building import completed, entry, job_of, settle, take_one
+from tests.playing import play_in, wait_for
+from tests.postgres.stores import Place
+from tests.processes.stage import until
+
+LONG = 30
+"""Seconds after which something that has to happen counts as not happening."""
+
+BEAT = Beat(name="w1", host="here", pid=1, version="1", concurrency=1, queues=None, types=None, quiet_for=0)
+
+SESSION = statement("select to_json(pg_backend_pid())")
+SESSIONS = "select pid from pg_stat_activity where application_name = %s"
+
+
+def play(name: str, place: Place, *arguments: object) -> Any:
+    """Play a scene in a new process, and return what it printed."""
+    return play_in("tests.postgres.bad_moments", name, place.server, place.schema, *arguments)
+
+
+def use(store: PostgreSQL, id: str) -> None:
+    """Have a job of one's own, from beginning to end."""
+    store.enqueue([entry(id=id, queue=id)])
+    store.wait((id,), None, LONG)
+    taken = take_one(store, queues=(id,), token=f"token of {id}")
+    assert taken.id == id
+    assert settle(store, completed(taken))
+    assert job_of(store, id).state == "completed"
+
+
+def forked(action: Callable[[], object]) -> int:
+    """Do it in a child that ends as any program does, with all that it has inherited; return its process id."""
+    child = os.fork()
+    if child:
+        return child
+    signal.alarm(LONG)
+    action()
+    sys.exit(0)
+
+
+def child_ends(place: Place) -> object:
+    """Fork with connections and a listener open; tell whether the parent still has them when the child is gone."""
+    store = place.open(f"&application_name={place.schema}")
+    use(store, "before")
+    # It waits for jobs that never come, so that there is a listener.
+    threading.Thread(target=store.wait, args=(("never",), None, LONG), daemon=True).start()
+    until(lambda: store._wakeups._listener.hears)
+    before = place.execute(SESSIONS, place.schema)
+    codes = wait_for([forked(partial(use_another_session, store, before))])
+    use(store, "parent")
+    has_all = set(before) <= set(place.execute(SESSIONS, place.schema))
+    hears = store._wakeups._listener.hears
+    store.close()
+    return {"codes": codes, "has all": has_all, "hears": hears}
+
+
+def use_another_session(store: PostgreSQL, others: Sequence[tuple[int]]) -> None:
+    use(store, "child")
+    (mine,) = store._database.ask([Step(SESSION)])
+    assert (mine,) not in others
+
+
+def forked_while_busy(place: Place, number: str) -> object:
+    """Fork again and again while other threads are in the middle of something; each child uses the store."""
+    store = place.open()
+    with busy(store):
+        codes = [wait_for([forked(partial(use, store, f"child-{n}"))])[0] for n in range(int(number))]
+    store.close()
+    return codes
+
+
+@contextmanager
+def busy(store: PostgreSQL) -> Iterator[None]:
+    """Have two threads do whatever a store can do."""
+    numbers, is_over = count(), threading.Event()
+
+    def work() -> None:
+        while not is_over.is_set():
+            use(store, f"busy-{next(numbers)}")
+            store.beat(BEAT, 60)
+            store.purge(Purge(older_than=86_400))
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    yield
+    is_over.set()
+    for thread in threads:
+        thread.join(LONG)
+        assert not thread.is_alive()
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt, once for each time that it is set."""
+
+    def __init__(self) -> None:
+        self.raised = 0
+
+    def __call__(self, *_: object) -> None:
+        self.raised += 1
+        raise KeyboardInterrupt
+
+
+def interrupted(place: Place, seconds: str) -> object:
+    """Raise KeyboardInterrupt at random moments of many operations, on a handle that has one connection."""
+    store = place.open("&connections=1&timeout=5")
+    use(store, "before")
+    interrupts, numbers = Interrupts(), count()
+    signal.signal(signal.SIGALRM, interrupts)
+    ends_at = time.monotonic() + float(seconds)
+    while time.monotonic() < ends_at:
+        before = interrupts.raised
+        with suppress(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03))
+            # Python drops what is raised while it collects garbage.
+            while interrupts.raised == before:
+                use(store, f"job-{next(numbers)}")
+    use(store, "after")
+    store.close()
+    return interrupts.raised
+
+
+SCENES: dict[str, Callable[..., object]] = {
+    each.__name__: each for each in (child_ends, forked_while_busy, interrupted)
+}
+
+if __name__ == "__main__":
+    name, server, schema, *arguments = sys.argv[1:]
+    sys.stdout.write(json.dumps(SCENES[name](Place(server, schema), *arguments)))

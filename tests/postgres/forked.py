@@ -1,0 +1,54 @@
+"""A process that forks while it listens: `python -m tests.postgres.forked URL` prints what it saw as JSON."""
+
+import json
+import os
+import sys
+import threading
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres.wire import Wire
+from tenure.testing.conformance.building import entry
+
+LONG = 30.0
+
+
+def listen(store: PostgreSQL) -> list[int]:
+    """Wait for nothing until wake-ups are heard; return the number of the session that hears them."""
+    while not store._wakeups._listener.hears:
+        store.wait(["nothing"], None, 0.01)
+    return [each._pg.backend_pid for each in store._wakeups._listener.opened() if isinstance(each, Wire)]
+
+
+def in_a_child(store: PostgreSQL, parents: list[int]) -> int:
+    """Listen, enqueue and close, in a child; return how it ended."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = 1
+    try:
+        assert not store._wakeups._listener.hears
+        assert listen(store) != parents
+        store.enqueue([entry(id="by a child", queue="other")])
+        store.close()
+        code = 0
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main(url: str) -> None:
+    store, other = PostgreSQL(url), PostgreSQL(url)
+    before = listen(store)
+    code = in_a_child(store, before)
+    waiting = threading.Thread(target=store.wait, args=(["mail"], None, LONG))
+    waiting.start()
+    other.enqueue([entry(id="by another", queue="mail")])
+    waiting.join(LONG / 2)
+    seen = {"child": code, "is the same session": listen(store) == before, "is woken": not waiting.is_alive()}
+    store.close()
+    other.close()
+    sys.stdout.write(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

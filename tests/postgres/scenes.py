@@ -1,0 +1,261 @@
+"""Scenes with processes of their own, to race, be killed, frozen or forked: `python -m tests.postgres.scenes NAME …`.
+
+Each gets the server and the schema, plays in a process that has no threads and nothing open, and prints what it saw as
+JSON; the tests look at the tables.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+import tenure
+from tenure.core import transitions
+from tenure.core.job import NewJob
+from tenure.core.operations import ClaimRequest, Hold
+from tests.playing import LONGEST, fork, play_in, wait_for
+from tests.postgres.stores import Place
+
+PART = 1_000
+
+TABLE = "create table S.effects (job text primary key, fence bigint not null, writes integer not null default 1)"
+WRITE = """
+    insert into S.effects as mine (job, fence)
+    values (%s, %s)
+    on conflict (job) do update
+    set fence = excluded.fence, writes = mine.writes + 1
+    where mine.fence < excluded.fence
+"""
+"""An effect as users write it: one of an earlier claim comes too late."""
+
+Write = Callable[[Sequence[tuple[str, int]]], None]
+
+
+def play(name: str, place: Place, *arguments: object, timeout: float = LONGEST) -> Any:
+    """Play a scene in a new process, and return what it printed."""
+    return play_in("tests.postgres.scenes", name, place.server, place.schema, *arguments, timeout=timeout)
+
+
+def race(place: Place, number: str, processes: str) -> object:
+    """Let processes claim and complete all jobs as fast as they can, and write an effect of each."""
+    fill(place, int(number))
+    return wait_for([fork(partial(take_all, place)) for _ in range(int(processes))])
+
+
+def take_all(place: Place) -> None:
+    """Claim until nobody else leaves anything; now and then without the hint of the last time."""
+    random.seed(os.getpid())
+    store = place.open()
+    hint: object = None
+    with effects(place) as write:
+        claimed = store.claim(asked := request())
+        while claimed.jobs:
+            write([(job.id, job.fence) for job in claimed.jobs])
+            settlements = [transitions.completed(hold_of(job, asked)) for job in claimed.jobs]
+            hint = random.choice([None, claimed.hint])
+            landed, claimed = store.exchange(settlements, asked := request(hint=hint))
+            assert all(landed)
+
+
+def storm(place: Place, number: str, workers: str, kills: str) -> object:
+    """Let workers drain the store, and kill one at random, again and again; each killed one is replaced."""
+    random.seed(7)
+    fill(place, int(number))
+    alive = {fork(partial(drain, place)) for _ in range(int(workers))}
+    killed = 0
+    while killed < int(kills):
+        time.sleep(random.uniform(0.02, 0.1))
+        victim = random.choice(sorted(alive))
+        os.kill(victim, signal.SIGKILL)
+        killed += wait_for([victim]) == [-signal.SIGKILL]
+        alive.remove(victim)
+        alive.add(fork(partial(drain, place)))
+    return {"killed": killed, "ended": wait_for(sorted(alive))}
+
+
+def drain(place: Place) -> None:
+    """Claim, write and complete until every job is finished, one way or the other."""
+    random.seed(os.getpid())
+    with tenure.Jobs(place.url) as jobs, effects(place) as write:
+        while any(row.due or row.running for row in jobs.stats().rows):
+            with jobs.claim(limit=random.choice([1, 5, 20]), lease=1, wait=0.2) as claims:
+                for claim in claims:
+                    time.sleep(random.uniform(0, 0.008))
+                    write([(claim.id, claim.fence)])
+                    with suppress(tenure.ClaimLost):
+                        claim.complete()
+
+
+def zombies(place: Place, number: str) -> object:
+    """Freeze processes that hold jobs, let others finish these, and wake the frozen; tell what these were told."""
+    fill(place, int(number))
+    held, holding = os.pipe()
+    dawn, night = os.pipe()
+    frozen = [fork(partial(hold_until_dawn, place, holding, dawn, night)) for _ in range(int(number))]
+    os.close(holding)
+    for _ in frozen:
+        assert os.read(held, 1) == b"h"
+    for each in frozen:
+        os.kill(each, signal.SIGSTOP)
+        os.waitid(os.P_PID, each, os.WSTOPPED)
+    taken = wait_for([fork(partial(take_over, place, number))])
+    for each in frozen:
+        os.kill(each, signal.SIGCONT)
+    os.close(night)
+    return {"taken": taken, "frozen": wait_for(frozen)}
+
+
+def hold_until_dawn(place: Place, holding: int, dawn: int, night: int) -> None:
+    """Keep a job, until frozen; when others go on, write and complete it as if nothing had happened."""
+    os.close(night)
+    with tenure.Jobs(place.url) as jobs, jobs.claim(lease=2) as (claim,), effects(place) as write:
+        os.write(holding, b"h")
+        assert os.read(dawn, 1) == b""
+        write([(claim.id, claim.fence)])
+        try:
+            claim.complete("frozen")
+        except tenure.ClaimLost:
+            # The claim may know by its own clock. So the store is asked as well.
+            assert jobs._backend.settle([transitions.completed(claim.lease.hold, "frozen")]) == [False]
+        else:
+            raise AssertionError(f"{claim.id} was completed by one that did not hold it")
+
+
+def take_over(place: Place, number: str) -> None:
+    """Take the jobs as their leases run out, and complete them."""
+    with tenure.Jobs(place.url) as jobs, effects(place) as write:
+        left = int(number)
+        while left:
+            for claim in jobs.claim(limit=left, wait=1):
+                write([(claim.id, claim.fence)])
+                claim.complete("taken over")
+                left -= 1
+
+
+def opened_at_once(place: Place, number: str) -> object:
+    """Let processes open a new schema at the same instant, each to enqueue a job."""
+    starts_at = time.monotonic() + 0.3
+
+    def act(n: int) -> None:
+        while time.monotonic() < starts_at:
+            pass
+        place.open().enqueue([NewJob("work").entry(f"job-{n}")])
+
+    return wait_for([fork(partial(act, n)) for n in range(int(number))])
+
+
+def enqueued_twice(place: Place, number: str, processes: str) -> object:
+    """Let processes enqueue jobs of the same ids and keys, each in an order of its own; tell how many there were."""
+    place.open().migrate()
+    told, telling = os.pipe()
+
+    def act() -> None:
+        random.seed(os.getpid())
+        ids = [NewJob("work").entry(f"job-{n}") for n in range(int(number))]
+        keys = [NewJob("work", key=f"key-{n}").entry(uuid4().hex) for n in range(int(number))]
+        entries = random.sample(ids + keys, k=2 * int(number))
+        store = place.open()
+        for start in range(0, len(entries), 20):
+            enqueued = store.enqueue(entries[start : start + 20])
+            os.write(telling, b"." * sum(each.created for each in enqueued))
+
+    codes = wait_for([fork(act) for _ in range(int(processes))])
+    os.close(telling)
+    with open(told, "rb") as dots:  # noqa: PTH123 - it is a pipe
+        return {"codes": codes, "created": len(dots.read())}
+
+
+def forked(place: Place) -> object:
+    """Use one store before a fork, in the children, and in the parent meanwhile."""
+    jobs = tenure.Jobs(place.url)
+    jobs.enqueue("work", id="before")
+    (claim,) = jobs.claim(lease=60)
+
+    def act(n: int) -> None:
+        jobs.enqueue("work", id=f"child-{n}")
+        for _ in range(2):
+            with jobs.claim(queues="by child", wait=1) as claims:
+                for each in claims:
+                    each.complete("by child")
+
+    children = []
+    with used_by_threads(jobs):
+        for n in range(5):
+            jobs.enqueue_many(NewJob("work", queue="by child") for _ in range(2))
+            children.append(fork(partial(act, n)))
+            jobs.enqueue("work", id=f"parent-{n}")
+        codes = wait_for(children)
+    claim.complete()
+    found = sorted(job.id for job in jobs.find(queue="default"))
+    states = [job.state for job in jobs.find(queue="by child")]
+    jobs.close()
+    return {"codes": codes, "found": found, "states": states}
+
+
+@contextmanager
+def used_by_threads(jobs: tenure.Jobs) -> Iterator[None]:
+    """Have one thread look all the time, and one wait for jobs."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.001):
+            jobs.stats()
+
+    def wait() -> None:
+        while not ended.is_set():
+            jobs.claim(queues="nothing here", wait=0.05)
+
+    threads = [threading.Thread(target=each) for each in (look, wait)]
+    for thread in threads:
+        thread.start()
+    yield
+    ended.set()
+    for thread in threads:
+        thread.join()
+
+
+def fill(place: Place, number: int) -> None:
+    """Make the store, with so many jobs, and a table for effects."""
+    store = place.open()
+    patient = NewJob("work", max_attempts=None, max_crashes=1_000)
+    entries = [patient.entry(f"job-{n}") for n in range(number)]
+    for start in range(0, number, PART):
+        store.enqueue(entries[start : start + PART])
+    store.close()
+    place.execute(TABLE)
+
+
+@contextmanager
+def effects(place: Place) -> Iterator[Write]:
+    """Give a function that writes effects, over a connection of its own."""
+    text = WRITE.replace("S.", f"{place.schema}.").encode()
+    with psycopg.connect(place.server, autocommit=True) as connection, connection.cursor() as cursor:
+        yield partial(cursor.executemany, text)
+
+
+def request(**options: Any) -> ClaimRequest:
+    told = {"limit": random.choice([1, 10, 50]), **options}
+    return ClaimRequest(worker=f"pid {os.getpid()}", token=uuid4().hex, **told)
+
+
+def hold_of(job: tenure.Job, asked: ClaimRequest) -> Hold:
+    return Hold(id=job.id, fence=job.fence, token=asked.token)
+
+
+SCENES: dict[str, Callable[..., object]] = {
+    each.__name__: each for each in (race, storm, zombies, opened_at_once, enqueued_twice, forked)
+}
+
+if __name__ == "__main__":
+    name, server, schema, *arguments = sys.argv[1:]
+    print(json.dumps(SCENES[name](Place(server, schema), *arguments)))

@@ -1,0 +1,62 @@
+"""Somebody else, who is in the middle of a transaction."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TypeVar
+
+import psycopg
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres.database import Ask
+from tenure.backends.postgres.enqueueing import decide_and_store
+from tenure.core.job import Entry
+from tenure.testing.conformance.racing import PATIENCE, Racer
+from tests.postgres.stores import Place
+
+A = TypeVar("A")
+
+WAITING = "select pid from pg_stat_activity where wait_event_type = 'Lock' and position(%s in query) > 0"
+
+
+@contextmanager
+def doing(place: Place, text: str) -> Iterator[None]:
+    """Have somebody do this by hand, in a transaction that is committed when the block is left."""
+    with psycopg.connect(place.server) as connection:
+        connection.execute(text.replace("S.", f"{place.schema}.").encode())
+        yield
+
+
+@contextmanager
+def enqueueing(store: PostgreSQL, given: Entry) -> Iterator[None]:
+    """Have somebody enqueue this job, in a transaction that is committed when the block is left."""
+    stored, may_commit = threading.Event(), threading.Event()
+
+    def enqueue(ask: Ask) -> None:
+        decide_and_store(store._database, ask, [given])
+        stored.set()
+        assert may_commit.wait(PATIENCE)
+
+    enqueuing = Racer().start(lambda: store._database.talk(enqueue))
+    assert stored.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        may_commit.set()
+        enqueuing.result(PATIENCE)
+
+
+def started(place: Place, action: Callable[[], A]) -> "Future[A]":
+    """Do this in a thread; return when it waits for somebody else's lock."""
+    running = Racer().start(action)
+    wait_for_a_waiter(place)
+    return running
+
+
+def wait_for_a_waiter(place: Place) -> None:
+    """Return when somebody waits for the lock of another."""
+    ends_at = time.monotonic() + PATIENCE
+    while not place.execute(WAITING, place.schema):
+        assert time.monotonic() < ends_at, "nobody waits"

@@ -1,0 +1,73 @@
+"""A schema to put a store in, and what the server says about it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres.statement import statement
+from tenure.backends.postgres.wire import Step
+from tenure.backends.protocol import Clock
+
+FLUSH = statement("select to_json(true) from pg_stat_force_next_flush()")
+
+BLOCKS = """
+    select sum(heap_blks_hit + heap_blks_read + coalesce(idx_blks_hit, 0) + coalesce(idx_blks_read, 0))
+    from pg_statio_all_tables
+    where schemaname = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A schema on a server."""
+
+    server: str
+    schema: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.server}{'&' if '?' in self.server else '?'}schema={self.schema}"
+
+    def open(self, options: str = "", *, clock: Clock | None = None) -> PostgreSQL:
+        """Return a handle on the store; `options` are appended to the URL."""
+        return PostgreSQL(self.url + options, clock=clock)
+
+    def execute(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Do something to the tables by hand; in the text, S is the schema."""
+        with psycopg.connect(self.server, autocommit=True) as connection:
+            cursor = connection.execute(text.replace("S.", f"{self.schema}.").encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def begun(self, text: str) -> Iterator[psycopg.Connection]:
+        """Do something by hand in a transaction that stays open, and is undone in the end."""
+        with psycopg.connect(self.server) as connection:
+            connection.execute(text.replace("S.", f"{self.schema}.").encode())
+            yield connection
+            connection.rollback()
+
+    def buffers(self, store: PostgreSQL, action: Callable[[], object]) -> int:
+        """Return how many pages of the tables and their indexes the server touched."""
+        before = self._touched(store)
+        action()
+        return self._touched(store) - before
+
+    def _touched(self, store: PostgreSQL) -> int:
+        # The session tells its numbers when it is next idle.
+        store._database.ask([Step(FLUSH)])
+        ((number,),) = self.execute(BLOCKS, self.schema)
+        return int(number)
+
+
+@contextmanager
+def new_place(server: str) -> Iterator[Place]:
+    place = Place(server, f"tenure_{uuid4().hex}")
+    try:
+        yield place
+    finally:
+        place.execute(f"drop schema if exists {place.schema} cascade")

@@ -1,0 +1,84 @@
+"""A fork or an interrupt at a bad moment: a session stays that of one process, an answer that of one question."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tenure.backends.postgres import wire
+from tenure.testing.conformance.building import entry, job_of
+from tests.postgres.bad_moments import play
+from tests.postgres.stores import Place
+
+
+class Interruption:
+    """Raises KeyboardInterrupt before a line of what speaks to the server, and again before some that follow."""
+
+    def __init__(self, line: int, *again: int) -> None:
+        self._lines = {line, *(line + each for each in again)}
+        self._number = 0
+        self.has_happened = False
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> "Interruption | None":
+        if frame.f_code.co_filename != wire.__file__:
+            return None
+        self._number += event == "line"
+        if event == "line" and self._number in self._lines:
+            self.has_happened = True
+            raise KeyboardInterrupt
+        return self
+
+
+@contextmanager
+def interrupting(interruption: Interruption) -> Iterator[None]:
+    before = sys.gettrace()
+    sys.settrace(interruption)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+
+
+def test_both_sides_of_a_fork_go_on_and_the_end_of_the_child_ends_no_session_of_the_parent(place: Place) -> None:
+    seen = play("child_ends", place)
+
+    assert seen == {"codes": [0], "has all": True, "hears": True}
+
+
+def test_a_child_does_not_hang_that_was_forked_while_other_threads_were_busy(place: Place) -> None:
+    codes = play("forked_while_busy", place, 6)
+
+    assert codes == [0] * 6
+
+
+def test_interrupts_at_any_moment_leave_no_answer_for_another_and_no_connection_in_use(place: Place) -> None:
+    interrupts = play("interrupted", place, 2)
+
+    assert interrupts > 20
+
+
+# A connection that is in nobody's hands at that moment is closed by the driver when it is collected, and it says so.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("again", [(), (2,)], ids=["once", "again while it is closed"])
+def test_an_interrupt_before_any_line_leaves_no_answer_for_another_and_no_connection_in_use(
+    place: Place, again: tuple[int, ...]
+) -> None:
+    store = place.open("&connections=1&timeout=5")
+    store.enqueue([entry(id="one"), entry(id="two")])
+    line, has_happened = 0, True
+
+    while has_happened:
+        line += 1
+        interruption = Interruption(line, *again)
+        with interrupting(interruption):
+            assert job_of(store, "one").id == "one"
+        has_happened = interruption.has_happened
+        assert job_of(store, "two").id == "two"
+
+    assert line > 50
+    store.close()

@@ -1,0 +1,18 @@
+"""What is claimed while others have the first jobs of a line."""
+
+from tenure.backends.postgres import PostgreSQL, claiming
+from tenure.testing.conformance.building import entry, ids_of, request
+from tests.postgres.somebody import doing
+from tests.postgres.stores import Place
+
+
+def test_a_job_that_comes_while_a_claim_looks_further_is_answered_in_its_turn(place: Place, store: PostgreSQL) -> None:
+    store.enqueue([entry(id=f"job-{n:02}") for n in range(40)])
+    asked = request(limit=3)
+    with doing(place, "select 1 from S.jobs where id between 'job-01' and 'job-29' for update"):
+        *_, first = store._database.ask(claiming.steps(store._database, asked))
+        store.enqueue([entry(id="urgent", priority=1)])
+
+        claimed = claiming.outcome(store._database, asked, first)
+
+    assert ids_of(claimed.jobs) == ["urgent", "job-00", "job-30"]

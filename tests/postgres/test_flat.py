@@ -1,0 +1,148 @@
+"""What an operation costs does not depend on what is stored: counted in pages that the server touches, not in time."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.core.operations import Purge, Query
+from tenure.testing.conformance.building import (
+    Taken,
+    completed,
+    entry,
+    extend,
+    failed,
+    released,
+    request,
+    take,
+    taken_by,
+)
+from tests.postgres.crowd import Crowd
+from tests.postgres.stores import Place, new_place
+from tests.servers.servers import Servers, shared_names
+
+FEW = Crowd(queued=2_000, scheduled=1_000, others=1_000, running=1_000, finished=2_000)
+SOME = Crowd(queued=100_000, scheduled=50_000, others=50_000, running=10_000, finished=100_000)
+MANY = Crowd(queued=1_000_000, scheduled=100_000, others=100_000, running=10_000, finished=1_000_000)
+
+OTHERS = 10
+"""Pages that somebody else may touch: a vacuum, or a table that grows."""
+DEEPER = 2.0
+"""How many times as many pages among many jobs: an index of a million entries has twice the levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A store with jobs in it."""
+
+    place: Place
+    store: PostgreSQL
+
+    def cost(self, action: Callable[[PostgreSQL], object]) -> int:
+        """Return how many pages are touched when it is done for the second time: by then all is known that can be."""
+        action(self.store)
+        return self.place.buffers(self.store, lambda: action(self.store))
+
+
+@contextmanager
+def filled(server: str, crowd: Crowd) -> Iterator[Filled]:
+    with new_place(server) as place:
+        store = place.open()
+        store.migrate()
+        crowd.fill(place)
+        yield Filled(place, store)
+        store.close()
+
+
+@pytest.fixture(scope="module", params=shared_names())
+def both(request: pytest.FixtureRequest, servers: Servers) -> Iterator[tuple[Filled, Filled]]:
+    """A store with few jobs, and one with many; with a million of them on the newest version, which takes a while."""
+    url = servers.shared(request.param).url
+    crowd = MANY if request.param == shared_names()[-1] else SOME
+    with filled(url, FEW) as few, filled(url, crowd) as many:
+        yield few, many
+
+
+def claim(store: PostgreSQL, limit: int, **options: tuple[str, ...]) -> list[Taken]:
+    asked = request(limit=limit, **options)
+    taken = [taken_by(job, asked) for job in store.claim(asked).jobs]
+    assert len(taken) == limit
+    return taken
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("limit", [1, 100])
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"types": ("work",)}, {"queues": ("default",)}, {"queues": ("default",), "types": ("work", "nothing")}],
+    ids=str,
+)
+def test_a_claim_touches_no_more_pages_among_many_jobs_than_among_few(
+    both: tuple[Filled, Filled], limit: int, asked: dict[str, tuple[str, ...]]
+) -> None:
+    few, many = (each.cost(lambda store: claim(store, limit, **asked)) for each in both)
+
+    assert many <= few * DEEPER + OTHERS
+    assert many <= 60 + 40 * limit
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_a_settlement_touches_no_more_pages_however_it_ends(both: tuple[Filled, Filled], limit: int) -> None:
+    for ending in (completed, failed, released):
+        costs = []
+        for each in both:
+            first, second = claim(each.store, limit), claim(each.store, limit)
+            each.store.settle([ending(taken) for taken in first])
+            costs.append(each.place.buffers(each.store, lambda: each.store.settle([ending(t) for t in second])))  # noqa: B023
+
+        few, many = costs
+        assert many <= few * DEEPER + OTHERS
+        assert many <= 60 + 60 * limit
+
+
+def test_what_is_lost_or_was_settled_before_is_looked_up_at_the_same_cost(both: tuple[Filled, Filled]) -> None:
+    costs = []
+    for each in both:
+        taken = claim(each.store, 100)
+        each.store.settle([completed(one) for one in taken])
+        costs.append(each.cost(lambda store: store.settle([failed(one) for one in taken])))  # noqa: B023
+
+    few, many = costs
+    assert many <= few * DEEPER + OTHERS
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda store: store.reap(),
+        lambda store: take(store, types=("nobody",)),
+        lambda store: store.enqueue([entry() for _ in range(100)]),
+        lambda store: store.find(Query(limit=100)),
+        lambda store: store.find(Query(limit=100, ids=("queued-7", "finished-7", "none"))),
+        lambda store: store.purge(Purge(older_than=86_400, limit=100)),
+        lambda store: extend(store, take(store)[0].hold),
+    ],
+    ids=["reap", "claim of nothing", "enqueue", "find", "find by id", "purge of nothing", "extend"],
+)
+def test_other_operations_touch_no_more_pages(
+    both: tuple[Filled, Filled], action: Callable[[PostgreSQL], object]
+) -> None:
+    few, many = (each.cost(action) for each in both)
+
+    assert many <= few * DEEPER + OTHERS
+
+
+def test_a_reap_of_what_ran_out_touches_no_more_pages(both: tuple[Filled, Filled]) -> None:
+    costs = []
+    for each in both:
+        for _ in range(2):
+            taken = claim(each.store, 100)
+            ids = [one.id for one in taken]
+            each.place.execute("update S.jobs set leased_until = now() where id = any (%s)", ids)
+            cost = each.place.buffers(each.store, each.store.reap)
+        costs.append(cost)
+
+    few, many = costs
+    assert many <= few * DEEPER + OTHERS

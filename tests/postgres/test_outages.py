@@ -1,0 +1,176 @@
+"""A server that is restarted, killed or stands by: what was committed stays, and a handle that is open goes on."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+
+import psycopg
+import pytest
+
+import tenure
+from tenure.backends.postgres import PostgreSQL
+from tenure.core.operations import Holding, Query
+from tenure.errors import StoreUnavailable
+from tenure.testing.conformance.building import completed, entry, extend, ids_of, request, settle, take, take_one
+from tests.postgres.proxy import Proxy
+from tests.postgres.stores import Place
+from tests.processes.stage import PATIENCE, until
+from tests.servers import cluster
+from tests.servers.postgres import OwnServer, Server
+from tests.servers.servers import Servers
+
+ENDS: Mapping[str, Callable[[OwnServer], None]] = {
+    "stopped": lambda server: server.stop("fast"),
+    "stopped at once": lambda server: server.stop("immediate"),
+    "killed": lambda server: server.kill(),
+}
+
+ARCHIVE = {"restore_command": "until [ -e gate ]; do sleep 0.01; done; false"}
+"""For a server that, told to recover, is starting up until there is a gate."""
+
+HAS_ASKED = "select true from pg_stat_activity where application_name = %s and query like 'begin%%'"
+
+OUTAGE = 2.0
+"""Seconds for which a worker has to do without the store: several of its attempts."""
+
+
+@contextmanager
+def opened(server: OwnServer, timeout: float = 30, name: str = "tenure") -> Iterator[PostgreSQL]:
+    """Give a handle that has a connection, by which the server knows it."""
+    store = PostgreSQL(f"{server.url}?timeout={timeout:g}&application_name={name}")
+    with closing(store):
+        store.stats()
+        yield store
+
+
+def stored(store: PostgreSQL) -> list[str]:
+    return sorted(ids_of(store.find(Query()).jobs))
+
+
+def refusal(action: Callable[[], object]) -> str:
+    """Return why the store is unavailable; nothing if it is not."""
+    try:
+        action()
+    except StoreUnavailable as exc:
+        return str(exc)
+    return ""
+
+
+def in_a_thread(action: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=action, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_handle_is_told_of_an_outage_and_goes_on_after_it_with_all_that_was_committed_and_held(
+    own_postgres: OwnServer, end: str
+) -> None:
+    with opened(own_postgres) as store, opened(own_postgres, timeout=0.5) as impatient:
+        store.enqueue([entry(id="one"), entry(id="two")])
+        asked = request()
+        taken = store.claim(asked)
+        held = take_one(store)
+        actions = [
+            lambda: impatient.enqueue([entry(id="three")]),
+            lambda: take(impatient),
+            lambda: settle(impatient, completed(held)),
+            impatient.reap,
+        ]
+
+        ENDS[end](own_postgres)
+        refusals = [refusal(action) for action in actions]
+        own_postgres.start()
+
+        assert ["Connection refused" in each for each in refusals] == [True] * len(actions)
+        # This is not repeated: it succeeds the first time, for the old connection is noticed to be dead.
+        assert store.reap() == []
+        assert store.claim(asked) == taken
+        assert extend(store, held.hold) == Holding.HELD
+        assert settle(store, completed(held))
+        assert stored(store) == ["one", "two"]
+
+
+def test_what_is_asked_while_the_server_is_restarted_is_done_when_it_is_up(own_postgres: OwnServer) -> None:
+    with opened(own_postgres) as store:
+        own_postgres.kill()
+        asking = in_a_thread(lambda: store.enqueue([entry(id="one")]))
+
+        own_postgres.start()
+
+        asking.join(PATIENCE)
+        assert stored(store) == ["one"]
+
+
+@pytest.mark.parametrize("name", cluster.names())
+def test_a_server_that_is_starting_up_is_away(servers: Servers, name: str) -> None:
+    with servers.alone(name, ARCHIVE) as server, opened(server) as store, opened(server, timeout=0.5) as impatient:
+        server.stop()
+        (server._data / "recovery.signal").touch()
+
+        def open_the_archive() -> None:
+            until(lambda: "the database system is starting up" in refusal(impatient.stats))
+            (server._data / "gate").touch()
+
+        opening = in_a_thread(open_the_archive)
+        asking = in_a_thread(lambda: store.enqueue([entry(id="one")]))
+
+        server.start()
+
+        opening.join(PATIENCE)
+        asking.join(PATIENCE)
+        assert stored(store) == ["one"]
+
+
+def test_a_standby_is_told_to_be_read_only_and_is_used_when_it_is_promoted(own_postgres: OwnServer) -> None:
+    with opened(own_postgres, name="patient") as store, opened(own_postgres, timeout=0.5) as impatient:
+        store.enqueue([entry(id="one")])
+        own_postgres.stop()
+        (own_postgres._data / "standby.signal").touch()
+        own_postgres.start()
+
+        with pytest.raises(StoreUnavailable, match=r"is read-only: .* during recovery; name the primary server"):
+            impatient.enqueue([entry(id="two")])
+
+        asking = in_a_thread(lambda: store.enqueue([entry(id="three")]))
+        with psycopg.connect(own_postgres.url, autocommit=True) as connection:
+            until(lambda: connection.execute(HAS_ASKED, ["patient"]).fetchone())
+            connection.execute("select pg_promote()")
+        asking.join(PATIENCE)
+        assert stored(store) == ["one", "three"]
+
+
+def test_a_worker_goes_on_after_an_outage_and_has_said_so_once(
+    postgres: Server, place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, may_end = threading.Semaphore(0), threading.Event()
+    runs: list[str] = []
+    with Proxy(postgres) as proxy, tenure.Jobs(f"{proxy.url_of(place.schema)}&timeout=1") as jobs:
+
+        @jobs.task
+        def work() -> None:
+            runs.append(tenure.current().id)
+            begun.release()
+            may_end.wait(PATIENCE)
+
+        ids = jobs.enqueue_many(work.job() for _ in range(20))
+        with jobs.worker(concurrency=4, lease=60):
+            assert all(begun.acquire(timeout=PATIENCE) for _ in range(4))
+            with proxy.refusing():
+                proxy.cut_all()
+                may_end.set()
+                until(lambda: "the store does not answer" in caplog.text)
+                time.sleep(OUTAGE)
+            until(lambda: jobs.stats().total("completed") == 20)
+
+    store = place.open()
+    found = store.find(Query()).jobs
+    said = [record.message for record in caplog.records if "the store" in record.message]
+    assert sorted(runs) == sorted(ids)
+    assert {(job.state, job.attempts, job.fence, job.history) for job in found} == {("completed", 1, 1, ())}
+    assert sum(count.number for count in store.counts(3600) if count.event == "completed") == 20
+    assert len(said) == 2
+    assert said[0].startswith("the store does not answer, trying on")
+    assert said[1].startswith("the store answers again, after")
+    store.close()

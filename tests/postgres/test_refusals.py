@@ -1,0 +1,230 @@
+"""What others do to us on a server that goes on: sessions ended, rows kept locked, no room, no right to write."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres.backend import BESIDE
+from tenure.backends.postgres.statement import statement
+from tenure.backends.postgres.wire import Step
+from tenure.core.operations import Move
+from tenure.errors import ConfigurationError, StoreUnavailable
+from tenure.testing.conformance.building import (
+    completed,
+    entry,
+    job_of,
+    request,
+    settle,
+    take,
+    take_one,
+    taken_by,
+)
+from tests.postgres.stores import Place
+from tests.processes.stage import PATIENCE, until
+
+SESSIONS = "select pid from pg_stat_activity where application_name = %s and backend_type = 'client backend'"
+WAITING = f"{SESSIONS} and wait_event_type = 'Lock'"
+ALL_LOCKED = "select from S.jobs for update"
+
+
+@contextmanager
+def opened(place: Place, options: str = "") -> Iterator[PostgreSQL]:
+    """Give a handle that has a connection; the server knows it by the name of the schema."""
+    store = place.open(f"&application_name={place.schema}{options}")
+    with closing(store):
+        store.stats()
+        yield store
+
+
+def terminate(place: Place, which: str = SESSIONS) -> None:
+    """End these sessions, as soon as there are any; return when they are gone."""
+    pids = until(lambda: place.execute(which, place.schema))
+    for (pid,) in pids:
+        place.execute("select pg_terminate_backend(%s)", pid)
+    until(lambda: not set(pids) & set(place.execute(SESSIONS, place.schema)))
+
+
+@contextmanager
+def database(place: Place, options: str = "") -> Iterator[Place]:
+    """Give a database of its own, whose name is that of the schema."""
+    place.execute(f"create database {place.schema} {options}")
+    yield Place(place.server.replace("/postgres?", f"/{place.schema}?", 1), place.schema)
+    place.execute(f"drop database {place.schema} with (force)")
+
+
+@pytest.fixture
+def role(place: Place) -> Iterator[str]:
+    """A role that may come in once at a time."""
+    name = place.schema
+    place.execute(f"create role {name} login connection limit 1; grant create on database postgres to {name}")
+    yield name
+    place.execute(f"drop owned by {name} cascade; drop role {name}")
+
+
+def test_an_idle_connection_that_was_ended_is_noticed_before_it_is_used(place: Place) -> None:
+    with opened(place) as store:
+        terminate(place)
+
+        # Not repeated: it has to succeed the first time.
+        assert store.reap() == []
+
+
+def test_an_operation_whose_session_is_ended_while_it_waits_is_done_on_another(place: Place) -> None:
+    with opened(place) as store:
+        store.enqueue([entry(id="one")])
+        taken = take_one(store)
+        landed: list[bool] = []
+        with place.begun(ALL_LOCKED):
+            asking = threading.Thread(target=lambda: landed.append(settle(store, completed(taken))), daemon=True)
+            asking.start()
+            terminate(place, WAITING)
+        asking.join(PATIENCE)
+
+        assert landed == [True]
+        assert job_of(store, "one").state == "completed"
+
+
+def test_an_operation_that_may_not_be_repeated_tells_why_its_session_was_ended(place: Place) -> None:
+    with opened(place) as store:
+        store.enqueue([entry(id="one")])
+        ending = threading.Thread(target=terminate, args=(place, WAITING), daemon=True)
+        with place.begun(ALL_LOCKED):
+            ending.start()
+            with pytest.raises(StoreUnavailable, match="terminating connection due to administrator command"):
+                store.move(["one"], Move.CANCEL)
+        ending.join(PATIENCE)
+
+        assert job_of(store, "one").state == "queued"
+
+
+def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says_and_a_claim_does_not_wait(
+    place: Place,
+) -> None:
+    with opened(place, "&timeout=0.5") as store:
+        store.enqueue([entry(id="one"), entry(id="two")])
+        taken = take_one(store)
+        with place.begun(ALL_LOCKED):
+            with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s: .* wait longer with '\?timeout='"):
+                settle(store, completed(taken))
+            # No time-out of any length would let this wait for the lock.
+            assert take(store) == []
+            assert job_of(store, "one").state == "running"
+
+        assert settle(store, completed(taken))
+
+
+def test_a_server_without_room_for_another_connection_says_so(place: Place, role: str) -> None:
+    named = Place(place.server.replace("postgres@", f"{role}@", 1), place.schema)
+    with opened(named), pytest.raises(StoreUnavailable, match="too many connections for role"):
+        named.open("&timeout=0.2").stats()
+
+    until(lambda: not place.execute(SESSIONS, place.schema))
+    with opened(named) as store:
+        assert store.stats().rows == ()
+
+
+def test_many_completions_and_a_claim_need_no_more_than_the_one_connection_that_the_server_gives(
+    place: Place, role: str
+) -> None:
+    named = Place(place.server.replace("postgres@", f"{role}@", 1), place.schema)
+    with opened(named, "&timeout=2") as store:
+        store.enqueue([entry() for _ in range(2 * BESIDE)])
+        asked = request(limit=BESIDE)
+        claimed = store.claim(asked)
+        taken = [taken_by(job, asked) for job in claimed.jobs]
+
+        landed, further = store.exchange([completed(each) for each in taken], request(limit=BESIDE, hint=claimed.hint))
+
+        assert all(landed)
+        assert len(further.jobs) == BESIDE
+
+
+def test_connections_that_are_all_in_use_are_waited_for_as_long_as_the_url_says(place: Place) -> None:
+    with opened(place, "&connections=1&timeout=0.5") as store:
+        with (
+            store._database._pool.wire(),
+            pytest.raises(StoreUnavailable, match=r"all 1 connections to .* were in use for 0\.5 s"),
+        ):
+            store.stats()
+
+        assert store.stats().rows == ()
+
+
+def test_who_waits_for_a_connection_gets_the_next_that_is_given_back(place: Place) -> None:
+    with opened(place, "&connections=1") as store:
+        with store._database._pool.wire():
+            waiting = [threading.Thread(target=store.enqueue, args=([entry()],), daemon=True) for _ in range(10)]
+            for thread in waiting:
+                thread.start()
+        for thread in waiting:
+            thread.join(PATIENCE)
+
+        assert store.stats().total("due") == 10
+
+
+def test_a_session_that_may_only_read_by_default_writes_all_the_same(place: Place) -> None:
+    with opened(place), opened(place, "&options=-c%20default_transaction_read_only%3Don") as store:
+        store.enqueue([entry(id="one")])
+
+        assert settle(store, completed(take_one(store)))
+
+
+def test_tables_that_cannot_be_made_for_lack_of_the_right_to_write_are_told(place: Place) -> None:
+    store = place.open("&options=-c%20default_transaction_read_only%3Don")
+
+    with pytest.raises(StoreUnavailable, match="is read-only: cannot execute CREATE SCHEMA"):
+        store.stats()
+
+
+def test_a_role_that_does_not_exist_is_told(place: Place) -> None:
+    store = Place(place.server.replace("postgres@", "nobody-here@", 1), place.schema).open()
+
+    with pytest.raises(StoreUnavailable, match=r'not let us in: .*role "nobody-here" does not exist; see user'):
+        store.stats()
+
+
+def test_what_a_statement_that_failed_kept_from_being_prepared_is_prepared_later(place: Place) -> None:
+    with opened(place, "&timeout=0.5") as store:
+        store.enqueue([entry(id="one")])
+        with place.begun(ALL_LOCKED), pytest.raises(StoreUnavailable, match="took more than"):
+            store.move(["one"], Move.CANCEL)
+
+        store.move(["one"], Move.CANCEL)
+
+        with store._database._pool.wire() as wire:
+            assert wire.prepares
+        assert job_of(store, "one").state == "cancelled"
+
+
+def test_a_server_that_goes_on_forgetting_what_is_prepared_is_told(place: Place) -> None:
+    with opened(place) as store, pytest.raises(StoreUnavailable, match='"forgotten" does not exist'):
+        store._database.ask([Step(statement("execute forgotten"))])
+
+
+def test_odd_defaults_of_a_database_change_nothing(place: Place) -> None:
+    odd = ["array_nulls=off", "extra_float_digits=-15", "timezone='Asia/Kolkata'", "datestyle='German'"]
+    with database(place) as elsewhere:
+        for setting in odd:
+            place.execute(f"alter database {place.schema} set {setting}")
+        store = elsewhere.open()
+        store.enqueue([entry(id="one", queue='null{"\\', timeout=0.123456789, payload={"text": "null\n"})])
+
+        taken = take_one(store)
+
+        job = job_of(store, "one")
+        assert (job.queue, job.key, job.timeout, job.payload) == ('null{"\\', None, 0.123456789, {"text": "null\n"})
+        assert settle(store, completed(taken))
+        store.close()
+
+
+def test_a_database_that_cannot_keep_every_character_is_refused(place: Place) -> None:
+    with database(place, "encoding 'LATIN1' locale 'C' template template0") as elsewhere:
+        store = elsewhere.open()
+
+        with pytest.raises(ConfigurationError, match="has the encoding 'LATIN1', which lacks characters"):
+            store.stats()
+
+        store.close()

@@ -1,0 +1,80 @@
+"""While somebody keeps an old snapshot open the server may not remove dead entries; operations do not walk them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import psycopg
+import pytest
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.testing.conformance.building import completed, request, taken_by
+from tests.postgres.crowd import Crowd
+from tests.postgres.stores import Place
+
+BATCH = 100
+PART = 10_000
+PARTS = 6
+
+
+@contextmanager
+def snapshot_held(place: Place) -> Iterator[None]:
+    with psycopg.connect(place.server) as connection:
+        connection.execute("set transaction isolation level repeatable read")
+        connection.execute("select count(*) from pg_class")
+        yield
+
+
+class Drain:
+    """A worker's way with hints: it passes them back, and from time to time looks at everything."""
+
+    def __init__(self, store: PostgreSQL, looks_at_everything: Callable[[], bool]) -> None:
+        self._store = store
+        self._looks_at_everything = looks_at_everything
+        self._asked = request(limit=BATCH)
+        self._jobs = store.claim(self._asked).jobs
+        self._hint: object = None
+
+    def part(self) -> None:
+        for _ in range(PART // BATCH):
+            hint = None if self._looks_at_everything() else self._hint
+            asked = request(limit=BATCH, hint=hint, lease=1.0)
+            settlements = [completed(taken_by(job, self._asked)) for job in self._jobs]
+            landed, claimed = self._store.exchange(settlements, asked)
+            assert all(landed)
+            assert len(claimed.jobs) == BATCH
+            self._asked, self._jobs, self._hint = asked, claimed.jobs, claimed.hint
+
+
+def every(number: int) -> Callable[[], bool]:
+    """Return what is true each time that it was asked so often."""
+    asked = count(1)
+    return lambda: next(asked) % number == 0
+
+
+def costs_with_a_snapshot_held(place: Place, parts: int, looks_at_everything: Callable[[], bool]) -> list[int]:
+    """Return how many pages each part of the jobs cost, one after the other."""
+    # On one connection, whose pages are counted.
+    store = place.open("&connections=1")
+    try:
+        store.migrate()
+        Crowd(queued=(parts + 1) * PART).fill(place)
+        with snapshot_held(place):
+            drain = Drain(store, looks_at_everything)
+            return [place.buffers(store, drain.part) for _ in range(parts)]
+    finally:
+        store.close()
+
+
+@pytest.mark.timeout(300)
+def test_with_a_snapshot_held_jobs_cost_the_same_after_many_as_at_the_start(place: Place) -> None:
+    # A worker on this machine does that many batches within the second after which it looks at everything.
+    costs = costs_with_a_snapshot_held(place, PARTS, every(100))
+
+    assert costs[-1] <= 1.25 * costs[0]
+
+
+def test_without_a_hint_the_dead_entries_are_walked(place: Place) -> None:
+    costs = costs_with_a_snapshot_held(place, 3, every(1))
+
+    assert costs[-1] > 1.1 * costs[0]

@@ -1,0 +1,106 @@
+"""The messages of PostgreSQL's protocol, version 3, and the points between them at which something can happen.
+
+A message is a byte for its type, four for its length, and a body. Those with which a client begins have no type. The
+same letter means one thing from the client and another from the server.
+"""
+
+from asyncio import IncompleteReadError, StreamReader
+from dataclasses import dataclass
+from typing import Literal
+
+# From a client. In a pipeline a statement is parse, bind, describe, execute, and its text is in parse.
+QUERY, PARSE, BIND, EXECUTE, SYNC, TERMINATE = "Q", "P", "B", "E", "S", "X"
+
+# From a server.
+AUTHENTICATION, DATA_ROW, COMMAND_COMPLETE, READY, ERROR = "R", "D", "C", "Z", "E"
+
+LENGTH = 4
+ENCRYPTION_REQUESTS = (80877103, 80877104)
+
+Sender = Literal["client", "server"]
+Place = Literal["before", "within", "after"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    sender: Sender
+    type: str
+    body: bytes
+
+    @property
+    def octets(self) -> bytes:
+        return self.type.encode() + (len(self.body) + LENGTH).to_bytes(LENGTH) + self.body
+
+    @property
+    def asks_for_encryption(self) -> bool:
+        return self.type == "" and int.from_bytes(self.body[:LENGTH]) in ENCRYPTION_REQUESTS
+
+
+async def first_message(reader: StreamReader) -> Message | None:
+    """Read what a client begins with; None if it leaves instead."""
+    try:
+        return Message("client", "", await _body(reader))
+    except IncompleteReadError:
+        return None
+
+
+async def next_message(reader: StreamReader, sender: Sender) -> Message | None:
+    """Read a whole message; None if there will be none."""
+    try:
+        type = await reader.readexactly(1)
+        return Message(sender, type.decode(), await _body(reader))
+    except IncompleteReadError:
+        return None
+
+
+async def _body(reader: StreamReader) -> bytes:
+    length = int.from_bytes(await reader.readexactly(LENGTH))
+    return await reader.readexactly(length - LENGTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    sender: Sender
+    text: str
+    type: str | None
+
+    def matches(self, message: Message) -> bool:
+        return (
+            message.sender == self.sender
+            and self.type in {None, message.type}
+            and self.text.lower().encode() in message.body.lower()
+        )
+
+
+def from_client(text: str = "", type: str | None = None) -> Pattern:
+    """Match messages of a client that contain this text, in capitals or not."""
+    return Pattern("client", text, type)
+
+
+def from_server(text: str = "", type: str | None = None) -> Pattern:
+    """Match messages of the server that contain this text, in capitals or not."""
+    return Pattern("server", text, type)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where something happens: before, within or after the message that is the `number`-th to match."""
+
+    place: Place
+    pattern: Pattern
+    number: int
+
+
+def before(pattern: Pattern, number: int = 1) -> Point:
+    """The message does not pass any more."""
+    return Point("before", pattern, number)
+
+
+def within(pattern: Pattern, number: int = 1) -> Point:
+    """One half of the message still passes."""
+    return Point("within", pattern, number)
+
+
+def after(pattern: Pattern, number: int = 1) -> Point:
+    """The message is the last that passes."""
+    return Point("after", pattern, number)

@@ -1,0 +1,70 @@
+"""What a stage stands on: a store, on a file or on a server, that can be judged afterwards."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.postgres import verdict as postgres
+from tests.postgres.stores import Place, new_place
+from tests.servers.servers import Servers
+from tests.sqlite import verdict as sqlite
+
+SQLITE = "sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A SQLite file, in a folder of its own. Its URL, as any ground's, has an option."""
+
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "tenure.db"
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.path}?synchronous=normal"
+
+    def verdict(self) -> dict[str, Any]:
+        """Return what the store says after everything that was done to it, and whether it is whole."""
+        found = sqlite.verdict(self.path)
+        is_whole = found["integrity"] == "ok" and found["numbers are true"] and not found["unpaired rows"]
+        return {**found, "is whole": is_whole}
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A schema on a PostgreSQL server."""
+
+    place: Place
+
+    @property
+    def url(self) -> str:
+        return self.place.url
+
+    def verdict(self) -> dict[str, Any]:
+        """Return what the store says after everything that was done to it, and whether it is whole."""
+        found = postgres.verdict(self.place)
+        return {**found, "is whole": not found["faults"]}
+
+
+Ground = File | Tables
+
+
+@contextmanager
+def ground_of(store: str, folder: Path, servers: Servers) -> Iterator[Ground]:
+    """Give a new store: `sqlite`, or on a server of this name."""
+    if store == SQLITE:
+        yield new_file(folder)
+        return
+    with new_place(servers.shared(store).url) as place:
+        yield Tables(place)
+
+
+def new_file(folder: Path) -> File:
+    file = File(folder / "home")
+    file.folder.mkdir()
+    return file

@@ -1,0 +1,129 @@
+"""Stores that go away while a worker runs, each in its own manner, and come back."""
+
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.postgres.proxy import Proxy
+from tests.postgres.stores import new_place
+from tests.processes.crew import crew_on
+from tests.processes.grounds import SQLITE, File, new_file
+from tests.processes.scenes import is_all_done
+from tests.processes.stage import Stage, until
+from tests.servers.postgres import OwnServer
+from tests.servers.servers import Servers
+
+
+@contextmanager
+def locked(file: File) -> Iterator[None]:
+    """Hold the file as another program may that has a transaction open."""
+    with closing(sqlite3.connect(file.path, isolation_level=None)) as db:
+        db.execute("pragma busy_timeout = 30000")
+        db.execute("begin exclusive")
+        yield
+
+
+@contextmanager
+def moved_away(file: File) -> Iterator[None]:
+    """Have the folder elsewhere, as if its disk were not there."""
+    elsewhere = file.folder.rename(file.folder.with_name("elsewhere"))
+    yield
+    elsewhere.rename(file.folder)
+
+
+@contextmanager
+def cut_off(proxy: Proxy) -> Iterator[None]:
+    """Have all connections reset, and nobody listen."""
+    with proxy.refusing():
+        proxy.cut_all(reset=True)
+        yield
+
+
+@contextmanager
+def silent(proxy: Proxy) -> Iterator[None]:
+    """Have everything disappear that is sent."""
+    with proxy.black_hole():
+        yield
+
+
+@contextmanager
+def stopped(server: OwnServer) -> Iterator[None]:
+    """Have the server down, as for maintenance."""
+    server.stop()
+    yield
+    server.start()
+
+
+@contextmanager
+def killed(server: OwnServer) -> Iterator[None]:
+    """Have the server die, and come back on what it had written."""
+    server.kill()
+    yield
+    server.start()
+
+
+OF_FILES = {each.__name__: each for each in (locked, moved_away)}
+OF_CONNECTIONS = {each.__name__: each for each in (cut_off, silent)}
+OF_SERVERS = {each.__name__: each for each in (stopped, killed)}
+
+
+def outages_of(store: str) -> list[str]:
+    """Return in which manners a store of this kind can be away."""
+    return list(OF_FILES) if store == SQLITE else [*OF_CONNECTIONS, *OF_SERVERS]
+
+
+@dataclass(frozen=True, slots=True)
+class Fading:
+    """A store that can be away for a while."""
+
+    url: str
+    away: Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def fading(store: str, outage: str, folder: Path, servers: Servers) -> Iterator[Fading]:
+    """Give a new store: `sqlite`, or on a server of this name; it can be away in this manner."""
+    if outage in OF_FILES:
+        file = new_file(folder)
+        yield Fading(file.url, partial(OF_FILES[outage], file))
+    elif outage in OF_CONNECTIONS:
+        server = servers.shared(store)
+        with new_place(server.url) as place, Proxy(server) as proxy:
+            yield Fading(proxy.url_of(place.schema), partial(OF_CONNECTIONS[outage], proxy))
+    else:
+        with servers.alone(store) as own:
+            yield Fading(own.url_of("tenure"), partial(OF_SERVERS[outage], own))
+
+
+def sit_out(stage: Stage, away: Callable[[], AbstractContextManager[None]], seconds: float) -> Mapping[str, Any]:
+    """Take the store away from a worker that runs a job, let that end, and bring the store back; tell what was seen."""
+    with stage.jobs() as jobs, crew_on(stage) as crew:
+        jobs.enqueue("hold", id="before")
+        worker = crew.start(timeout=0.2, concurrency=2, lease=90)
+        until(lambda: stage.told("began"))
+        with away():
+            worker.says("does not answer")
+            stage.gate.touch()
+            until(lambda: stage.told("ended"))
+            time.sleep(seconds)
+        back_at = time.monotonic()
+        jobs.enqueue("quick", id="after")
+        until(lambda: is_all_done(jobs))
+        took = time.monotonic() - back_at
+        worker.send(signal.SIGTERM)
+        code = worker.code()
+        attempts = {job.id: job.attempts for job in jobs.find(state="completed")}
+    return {
+        "went": len(worker.said("the store does not answer")),
+        "came": len(worker.said("the store answers again")),
+        "errors": worker.said("ERROR"),
+        "took": took,
+        "code": code,
+        "attempts": attempts,
+    }

