@@ -1,22 +1,24 @@
 """Many restarts and kills of workers under load, and a long outage of their store. Nothing may be lost or done twice.
 
-Run with `./dev prove restarts`; `RESTARTS=1000 KILLS=1000 OUTAGE=300 ./dev prove restarts` for longer. The report is
-kept in `results/`.
+Run with `./dev prove restarts`, on PostgreSQL with `--store postgres-18`; `RESTARTS=1000 KILLS=1000 OUTAGE=300` before
+it for longer. The report is kept in `results/`.
 """
 
-import json
 import os
 import signal
-import sqlite3
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from tests.processes.scenes import OUTAGES, WORKERS, play
-from tests.processes.stage import Stage
+from tests.processes.grounds import Ground, ground_of
+from tests.processes.outages import Fading, fading, outages_of, sit_out
+from tests.processes.scenes import WORKERS, play
+from tests.processes.stage import Stage, stage_on
 from tests.processes.verdict import verdict_of_runs
+from tests.prove.report import Part, Report, store_from_arguments
+from tests.servers.servers import Servers, running_servers
 
 RESTARTS = int(os.environ.get("RESTARTS", "200"))
 KILLS = int(os.environ.get("KILLS", "200"))
@@ -24,16 +26,12 @@ OUTAGE = float(os.environ.get("OUTAGE", "30"))
 JOBS = 60
 """How many jobs come in for each restart and each kill."""
 LONGEST = 3600.0
-REPORT = Path(__file__).parent / "results" / "restarts.json"
-
-Part = tuple[dict[str, bool], dict[str, Any]]
-"""What holds, and what was found."""
 
 
-def restarts(stage: Stage) -> Part:
+def restarts(stage: Stage, ground: Ground) -> Part:
     number = JOBS * RESTARTS
     played = play("restarts", stage, number, RESTARTS, timeout=LONGEST)
-    found = verdict_of_runs(stage)
+    found = verdict_of_runs(stage, ground)
     holds = {
         "every worker that was told to end did so well": played
         == {"restarted": [0] * RESTARTS, "ended": [0] * WORKERS},
@@ -42,28 +40,28 @@ def restarts(stage: Stage) -> Part:
         "no restart lets a job run twice": found["ran more than once"] == found["never ran"] == 0,
         "nothing but what was not begun was given back": set(found["happened"])
         <= {"enqueued", "claimed", "released", "completed"},
-        "the file is whole after restarts": found["integrity"] == "ok" and found["numbers are true"],
+        "the store is whole after restarts": found["is whole"],
     }
     return holds, found
 
 
-def kills(stage: Stage) -> Part:
+def kills(stage: Stage, ground: Ground) -> Part:
     number = JOBS * KILLS
     played = play("kills", stage, number, KILLS, timeout=LONGEST)
-    found = verdict_of_runs(stage)
+    found = verdict_of_runs(stage, ground)
     holds = {
         "every kill was one": played == {"killed": [-signal.SIGKILL] * KILLS, "ended": [0] * WORKERS},
         "no job is lost by kills, and all are completed": found["states"] == {"completed": number},
         "each was completed once": found["happened"]["completed"] == number,
         "every second run has its reason in the history": found["ran again without a reason"] == [],
         "every crash is a lease that ran out": found["crashes"] == found["happened"].get("expired", 0) > 0,
-        "the file is whole after kills": found["integrity"] == "ok" and found["numbers are true"],
+        "the store is whole after kills": found["is whole"],
     }
     return holds, found
 
 
-def outage(stage: Stage, kind: str) -> Part:
-    seen = play("outage", stage, kind, OUTAGE, timeout=LONGEST)
+def outage(stage: Stage, made: Fading, kind: str) -> Part:
+    seen = sit_out(stage, made.away, OUTAGE)
     what = kind.replace("_", " ")
     holds = {
         f"a store that is {what} is told of once": (seen["went"], seen["came"]) == (1, 1),
@@ -74,37 +72,37 @@ def outage(stage: Stage, kind: str) -> Part:
     return holds, seen
 
 
+def parts(store: str, servers: Servers) -> Iterator[tuple[str, Part]]:
+    """Yield what each part shows, each on a store of its own."""
+    for part in (restarts, kills):
+        with new_folder() as folder, ground_of(store, folder, servers) as ground:
+            yield part.__name__, part(stage_on(ground.url, folder), ground)
+    for kind in outages_of(store):
+        with new_folder() as folder, fading(store, kind, folder, servers) as made:
+            yield kind, outage(stage_on(made.url, folder), made, kind)
+
+
+@contextmanager
+def new_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="tenure-restarts-") as folder:
+        yield Path(folder)
+
+
 def main() -> int:
-    started = time.monotonic()
-    parts = {"restarts": restarts, "kills": kills}
-    holds: dict[str, bool] = {}
-    found: dict[str, Any] = {}
-    for name in [*parts, *OUTAGES]:
-        with tempfile.TemporaryDirectory(prefix="tenure-restarts-") as folder:
-            stage = Stage(Path(folder))
-            true, found[name] = parts[name](stage) if name in parts else outage(stage, name)
-        for what, it_holds in true.items():
-            print(f"{'ok  ' if it_holds else 'FAIL'} {what}", flush=True)
-        holds |= true
-    report = {
+    store = store_from_arguments()
+    told = {
+        "store": store,
         "restarts": RESTARTS,
         "kills": KILLS,
         "jobs for each": JOBS,
         "outage": OUTAGE,
         "workers": WORKERS,
-        "seconds": round(time.monotonic() - started),
-        "python": sys.version.split()[0],
-        "sqlite": sqlite3.sqlite_version,
-        "holds": holds,
-        "found": found,
     }
-    REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(json.dumps(report, indent=2) + "\n")
-    print(
-        f"{RESTARTS} restarts, {KILLS} kills, {len(OUTAGES)} outages of {OUTAGE:g} s, {report['seconds']} s; "
-        f"see {REPORT.relative_to(Path.cwd())}"
-    )
-    return 0 if all(holds.values()) else 1
+    report = Report("restarts", told, store)
+    with running_servers() as servers:
+        for name, (holds, found) in parts(store, servers):
+            report.add(name, holds, found)
+    return report.end(f"{RESTARTS} restarts, {KILLS} kills, {len(outages_of(store))} outages of {OUTAGE:g} s")
 
 
 if __name__ == "__main__":

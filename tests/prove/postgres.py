@@ -1,0 +1,70 @@
+"""Long runs on PostgreSQL, of each version: a snapshot that is held all the time, and many who name the same jobs.
+
+Run with `./dev prove postgres`; `JOBS=1000000 SECONDS=120 ./dev prove postgres` for longer. The report is kept in
+`results/`.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from tenure.worker.claimer import HINT_KEPT
+from tests.postgres.stores import Place, new_place
+from tests.postgres.test_deadlocks import DEADLOCKS, storm
+from tests.postgres.test_snapshot import PART, costs_with_a_snapshot_held
+from tests.prove.report import Part, Report
+from tests.servers import cluster
+from tests.servers.servers import running_servers
+
+JOBS = int(os.environ.get("JOBS", "300000"))
+SECONDS = float(os.environ.get("SECONDS", "20"))
+MOST = 1.25
+"""How much more the last jobs may cost than the first."""
+
+
+def as_often_as_a_worker() -> Callable[[], bool]:
+    """Return what is true once for each while after which a worker looks at everything."""
+    looked_at = time.monotonic()
+
+    def is_time() -> bool:
+        nonlocal looked_at
+        now = time.monotonic()
+        if now - looked_at < HINT_KEPT:
+            return False
+        looked_at = now
+        return True
+
+    return is_time
+
+
+def snapshot(place: Place) -> Part:
+    costs = costs_with_a_snapshot_held(place, JOBS // PART, as_often_as_a_worker())
+    each = [round(cost / PART, 2) for cost in costs]
+    holds = {"jobs cost the same after many as at the start while a snapshot is held": each[-1] <= MOST * each[0]}
+    return holds, {"pages a job": each}
+
+
+def deadlocks(place: Place) -> Part:
+    store = place.open()
+    before = place.execute(DEADLOCKS)
+    failures = storm(store, SECONDS)
+    found = [after - was for (after,), (was,) in zip(place.execute(DEADLOCKS), before, strict=True)]
+    store.close()
+    holds = {"no deadlock comes of many who name the same jobs in opposite orders": failures == [] and found == [0]}
+    return holds, {"deadlocks": found[0], "failures": [repr(each) for each in failures]}
+
+
+def main() -> int:
+    report = Report("postgres", {"jobs": JOBS, "seconds of each storm": SECONDS})
+    with running_servers() as servers:
+        for name in cluster.names():
+            for part in (snapshot, deadlocks):
+                with new_place(servers.shared(name).url) as place:
+                    holds, found = part(place)
+                report.add(f"{part.__name__} on {name}", {f"{name}: {what}": holds[what] for what in holds}, found)
+    return report.end(f"{JOBS} jobs with a snapshot held, {SECONDS:g} s of storm, on {' and '.join(cluster.names())}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

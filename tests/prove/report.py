@@ -1,0 +1,62 @@
+"""What a proof has shown: printed as it comes, and kept as data in `results/`."""
+
+import argparse
+import json
+import platform
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.processes.grounds import SQLITE
+from tests.servers import cluster
+
+RESULTS = Path(__file__).parent / "results"
+
+Part = tuple[dict[str, bool], Mapping[str, Any]]
+"""What holds, and what was found."""
+
+
+def store_from_arguments() -> str:
+    """Return the store that the command line names."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--store", choices=[SQLITE, *cluster.names()], default=SQLITE)
+    return str(parser.parse_args().store)
+
+
+class Report:
+    """The proof of this name, on the default store or the one that is named; `told` is how much was asked of it."""
+
+    def __init__(self, name: str, told: Mapping[str, Any], store: str = SQLITE) -> None:
+        self._path = RESULTS / (f"{name}.json" if store == SQLITE else f"{name}-{store}.json")
+        self._started = time.monotonic()
+        self._told = dict(told)
+        self._holds: dict[str, bool] = {}
+        self._found: dict[str, Any] = {}
+
+    def add(self, part: str, holds: Mapping[str, bool], found: Mapping[str, Any]) -> None:
+        """Say what holds, and keep what was found."""
+        for what, it_holds in holds.items():
+            print(f"{'ok  ' if it_holds else 'FAIL'} {what}", flush=True)
+        self._holds |= holds
+        self._found[part] = found
+
+    def end(self, summary: str) -> int:
+        """Write it, and return the exit code."""
+        seconds = round(time.monotonic() - self._started)
+        written = {
+            **self._told,
+            "seconds": seconds,
+            "python": platform.python_version(),
+            "sqlite": sqlite3.sqlite_version,
+            "psycopg": psycopg.__version__,
+            "holds": self._holds,
+            "found": self._found,
+        }
+        RESULTS.mkdir(exist_ok=True)
+        self._path.write_text(json.dumps(written, indent=2) + "\n")
+        print(f"{summary}, {seconds} s; see {self._path.relative_to(Path.cwd())}")
+        return 0 if all(self._holds.values()) else 1
