@@ -10,6 +10,9 @@ from pathlib import Path
 from benchmarks import embedded, memory, report, startup
 from benchmarks.choosing import Named, chosen
 from benchmarks.contestants.field import FIELD
+from benchmarks.postgres import measuring as postgres
+from benchmarks.postgres import report as postgres_report
+from benchmarks.postgres.field import FIELD as ON_POSTGRES
 from benchmarks.readings import Result
 from benchmarks.worker import measuring as worker
 from benchmarks.worker import report as worker_report
@@ -17,8 +20,11 @@ from benchmarks.worker.field import FIELD as WORKERS
 from tenure import TenureError
 
 ROUNDS, QUICK_ROUNDS = 3, 1
+POSTGRES_ROUNDS = 5
 SECONDS, QUICK_SECONDS = 1.5, 0.05
 DRAINED, QUICK_DRAINED = 20_000, 200
+POSTGRES_DRAINED, QUICK_POSTGRES_DRAINED = 50_000, 1_000
+SINGLES, QUICK_SINGLES = 2_000, 20
 WAITED, QUICK_WAITED = 200, 3
 STARTS = 15
 RUN, QUICK_RUN = 1_000_000, 1_000
@@ -65,6 +71,20 @@ def bench_worker(options: argparse.Namespace) -> Result:
     return run
 
 
+def bench_postgres(options: argparse.Namespace) -> Result:
+    contestants = chosen(options.only, ON_POSTGRES)
+    run = postgres.measure(
+        contestants,
+        rounds=options.rounds or (QUICK_ROUNDS if options.quick else POSTGRES_ROUNDS),
+        jobs=options.jobs or (QUICK_POSTGRES_DRAINED if options.quick else POSTGRES_DRAINED),
+        singles=QUICK_SINGLES if options.quick else SINGLES,
+        folder=options.folder,
+        say=say,
+    )
+    postgres_report.show(run, contestants)
+    return run
+
+
 def bench_memory(options: argparse.Namespace) -> Result:
     result = memory.measure(
         jobs=options.jobs or (QUICK_RUN if options.quick else RUN),
@@ -87,6 +107,7 @@ def bench_startup(options: argparse.Namespace) -> Result:
 BENCHMARKS = {
     "embedded": bench_embedded,
     "worker": bench_worker,
+    "postgres": bench_postgres,
     "memory": bench_memory,
     "startup": bench_startup,
 }
@@ -100,10 +121,13 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
         default=[],
         type=lambda text: [name for name in text.split(",") if name],
         metavar="A,B",
-        help=f"leave out all contestants but these; embedded has {names(FIELD)}; worker has {names(WORKERS)}",
+        help=f"leave out all contestants but these; embedded has {names(FIELD)}; worker has {names(WORKERS)}; "
+        f"postgres has {names(ON_POSTGRES)}",
     )
     parser.add_argument(
-        "--rounds", type=whole, help=f"how often each is measured ({ROUNDS}, startup {STARTS}); not for memory"
+        "--rounds",
+        type=whole,
+        help=f"how often each is measured ({ROUNDS}, postgres {POSTGRES_ROUNDS}, startup {STARTS}); not for memory",
     )
     parser.add_argument(
         "--seconds",
@@ -111,7 +135,10 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
         help=f"embedded: how long each time ({SECONDS}); memory: how long at most ({LONGEST_RUN:g})",
     )
     parser.add_argument(
-        "--jobs", type=whole, help=f"worker: how many each time ({DRAINED:,}); memory: how many in all ({RUN:,})"
+        "--jobs",
+        type=whole,
+        help=f"worker: how many each time ({DRAINED:,}); postgres: the same ({POSTGRES_DRAINED:,}); "
+        f"memory: how many in all ({RUN:,})",
     )
     parser.add_argument("--quick", action="store_true", help="only see that it runs; nothing is written")
     parser.add_argument(

@@ -5,13 +5,13 @@ import platform
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("tenure", "litequeue", "huey")
+EMBEDDED = ("tenure", "litequeue", "huey")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +24,14 @@ class Machine:
     packages: dict[str, str]
 
     @classmethod
-    def here(cls, folder: Path) -> "Machine":
+    def here(cls, folder: Path, packages: Sequence[str] = EMBEDDED) -> "Machine":
         return cls(
             cores=os.cpu_count() or 1,
             python=f"{platform.python_implementation()} {platform.python_version()}",
             sqlite=sqlite3.sqlite_version,
             kernel=f"{platform.system()} {platform.release()}",
             filesystem=filesystem_of(folder),
-            packages={name: found for name in PACKAGES if (found := version_of(name)) is not None},
+            packages={name: found for name in packages if (found := version_of(name)) is not None},
         )
 
     def __str__(self) -> str:

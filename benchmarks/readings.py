@@ -22,8 +22,12 @@ class Readings:
     """Of each process, smallest first, where several took part."""
 
     def ratio_to(self, other: "Readings") -> float:
-        """Return the median of the ratios within each round: what disturbs a round disturbs both."""
-        return median(mine / its for mine, its in zip(self.per_second, other.per_second, strict=True))
+        """Return the median of the ratios within each round."""
+        return median(self.ratios_to(other))
+
+    def ratios_to(self, other: "Readings") -> list[float]:
+        """Return the ratio within each round: what disturbs a round disturbs both."""
+        return [mine / its for mine, its in zip(self.per_second, other.per_second, strict=True)]
 
 
 @dataclass(slots=True, kw_only=True)

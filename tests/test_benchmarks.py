@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
@@ -32,10 +33,27 @@ def test_a_smoke_run_of_the_worker_reports_speed_waits_and_costs_and_leaves_noth
     ran = bench("worker", "--only", "memory-async,sqlite-sync", "--quick", "--folder", str(tmp_path))
 
     assert (ran.returncode, ran.stderr) == (0, "[bench] round 1 of 1\n[bench] where the time goes\n")
-    for name in ("memory-async", "sqlite-sync", "jobs a second", "waited", "claimer", "slots and handlers", "wall"):
+    for name in ("memory-async", "sqlite-sync", "jobs a second", "waited", "claimer", "handlers", "wall"):
         assert name in ran.stdout
     assert max(map(len, ran.stdout.splitlines())) <= 100
     assert list(tmp_path.iterdir()) == []
+    assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
+
+
+def test_a_smoke_run_on_postgres_reports_every_round_and_leaves_nothing_behind() -> None:
+    kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
+
+    with TemporaryDirectory(prefix="tenure-") as folder:
+        # The account of the server has to reach it, and no other folder above.
+        Path(folder).chmod(0o711)
+        ran = bench("postgres", "--only", "raw-300,tenure", "--quick", "--folder", folder)
+        left = list(Path(folder).iterdir())
+
+    assert (ran.returncode, ran.stderr) == (0, "[bench] round 1 of 1\n")
+    for name in ("fsync on", "raw-300", "tenure of raw-300", "round 1", "client", "enqueue 1", "enqueue 1,000"):
+        assert name in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) <= 100
+    assert left == []
     assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
 
 

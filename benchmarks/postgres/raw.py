@@ -1,0 +1,75 @@
+"""The statements of `exchange` by a bare loop: what is left when the worker and all its values are taken away.
+
+One connection completes a batch and claims the next in one transaction and one round trip, with the hints that a worker
+gives. Nothing is called, nothing is checked and no job is built; the answer is only decoded.
+"""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from time import perf_counter
+
+from benchmarks.contestants.contract import LEASE
+from benchmarks.postgres.tenures import TYPE, TenureQueue
+from tenure.backends.postgres.address import address_of
+from tenure.backends.postgres.claiming import Hint, Place, steps
+from tenure.backends.postgres.database import Database
+from tenure.backends.postgres.rows import Row
+from tenure.backends.postgres.values import array
+from tenure.backends.postgres.wire import BEGIN, COMMIT, Step, Wire
+from tenure.core.operations import ClaimRequest
+from tenure.worker.claimer import HINT_KEPT
+
+ID, KIND, QUEUE, PRIORITY, RUN_AT, FENCE, SEQUENCE = 0, 1, 2, 4, 5, 11, -1
+"""Where these stand in a row."""
+
+
+class RawQueue(TenureQueue):
+    """Enqueues as tenure does."""
+
+    def __init__(self, url: str, batch: int) -> None:
+        super().__init__(url)
+        self._address = address_of(url, url)
+        self._database = Database(self._address, clock=None)
+        self._batch = batch
+
+    def drain(self) -> float:
+        started = perf_counter()
+        with closing(Wire(self._address.connect(), self._address.timeout, prepares=True)) as wire:
+            rows: Sequence[Row] = []
+            token, hint, looked_at = "", None, started
+            while True:
+                settling = self._completing(rows, token)
+                token = secrets.token_hex(16)
+                claiming = steps(self._database, self._request(token, hint))
+                *_, (_, _, _, _, rows), _ = wire.ask([Step(BEGIN), *settling, *claiming, Step(COMMIT)])
+                if not rows and hint is None:
+                    return perf_counter() - started
+                if hint is None:
+                    looked_at = perf_counter()
+                is_known = len(rows) == self._batch and perf_counter() - looked_at < HINT_KEPT
+                hint = hint_behind(rows[-1]) if is_known else None
+
+    def _request(self, token: str, hint: Hint | None) -> ClaimRequest:
+        return ClaimRequest(types=(TYPE,), limit=self._batch, lease=LEASE, worker="worker", token=token, hint=hint)
+
+    def _completing(self, rows: Sequence[Row], token: str) -> Iterator[Step]:
+        if not rows:
+            return
+        statements = self._database.statements["settle"]
+        ids = array(row[ID] for row in rows)
+        yield Step(statements["lock"], {"ids": ids})
+        values = {
+            "ids": ids,
+            "fences": array(row[FENCE] for row in rows),
+            "tokens": array([token] * len(rows)),
+            "results": array(["null"] * len(rows)),
+            "results_dropped": array([False] * len(rows)),
+            "now": None,
+        }
+        yield Step(statements["complete"], values)
+
+
+def hint_behind(row: Row) -> Hint:
+    """Return where the one line was left."""
+    return Hint({(row[QUEUE], row[KIND]): Place(-row[PRIORITY], row[RUN_AT], row[SEQUENCE])}, 1.0)

@@ -1,0 +1,62 @@
+"""The one server of a run: of our own, started for it and gone afterwards, on a port of the loopback interface."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from benchmarks.machine import new_folder
+
+SETTINGS = {
+    # So that no checkpoint falls into what is timed: one is made before each turn.
+    "checkpoint_timeout": "1h",
+    "max_wal_size": "8GB",
+    # As a server has it that is there for this; by default it is sized for the smallest machine.
+    "shared_buffers": "512MB",
+}
+SHOWN = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    url: str
+    pid: int
+    settings: dict[str, str]
+    """What it says of itself, its version among it."""
+
+    @contextmanager
+    def new_database(self) -> Iterator[str]:
+        """Give the URL of a database that is empty, and gone afterwards."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("create database bench")
+            connection.execute("checkpoint")
+            yield self.url.removesuffix("/postgres") + "/bench"
+            connection.execute("drop database bench with (force)")
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Server]:
+    """Have the newest server run that there is, with its files in this folder. Whatever is committed is on the disk."""
+    from tests.servers import cluster
+    from tests.servers.servers import Servers
+
+    with new_folder(folder) as home:
+        # The account of the server has to reach its own folder in it.
+        home.chmod(0o711)
+        with Servers(home).alone(cluster.names()[-1], SETTINGS) as own:
+            yield Server(url=own.url, pid=own.pid or 0, settings=settings_of(own.url))
+
+
+def settings_of(url: str) -> dict[str, str]:
+    with psycopg.connect(url) as connection:
+        return dict(
+            connection.execute("select name, current_setting(name) from unnest(%s::text[]) name", [list(SHOWN)])
+        )
+
+
+def vacuum(url: str) -> None:
+    """Leave the tables as the server's own sweeping does after a while."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("vacuum (analyze)")
