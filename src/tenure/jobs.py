@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from tenure import results
-from tenure.backends.protocol import Backend
+from tenure.backends.protocol import SWEEP, Backend
 from tenure.backends.urls import Store, name_of, open_store
 from tenure.claim import Claim, Holder, lost
 from tenure.claims import Claims
@@ -202,9 +202,11 @@ class Jobs(Registry):
         Claims do the first by themselves; this does it now.
         """
         worker = checks.optional(checks.name, "worker", worker)
-        reaped: list[Reaped] = []
-        while found := self._backend.reap(worker=worker):
-            reaped += found
+        reaped = found = self._backend.reap(worker=worker)
+        # A short answer is the end. One who was taken for dead and lives may claim the same jobs again, and hold them.
+        while len(found) == SWEEP:
+            found = self._backend.reap(worker=worker)
+            reaped = [*reaped, *found]
         if worker is not None:
             # After that: the history tells its last sign of life.
             self._backend.beat(Beat(name=worker, host="", pid=0, version=""), 0.0)

@@ -5,7 +5,7 @@ import pickle
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,10 +14,11 @@ import pytest
 import tenure
 from tenure.backends import urls
 from tenure.backends.memory import Memory
-from tenure.backends.protocol import Backend
-from tenure.core.operations import Beat, Claimed, ClaimRequest, Extension, Holding
+from tenure.backends.protocol import SWEEP, Backend
+from tenure.core.operations import Beat, Claimed, ClaimRequest, Extension, Holding, Reaped
 from tenure.keeper import ticks
 from tenure.testing import Clock, Harness
+from tenure.testing.conformance.building import request
 
 
 @pytest.fixture
@@ -632,3 +633,26 @@ def test_a_result_that_is_dropped_is_logged(caplog: pytest.LogCaptureFixture) ->
 
 def test_the_version_is_known() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", tenure.__version__)
+
+
+class ClaimedAgain(Memory):
+    """Whose only worker lives, and claims again what is taken back."""
+
+    def reap(
+        self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
+    ) -> list[Reaped]:
+        reaped = super().reap(limit, worker, started)
+        self.claim(request(worker="w1"))
+        return reaped
+
+
+def test_a_worker_that_lives_does_not_lose_what_it_claims_while_it_is_reaped() -> None:
+    store = ClaimedAgain()
+    with tenure.Jobs(store) as jobs:
+        id = jobs.enqueue("work")
+        store.claim(request(worker="w1"))
+
+        reaped = jobs.reap(worker="w1")
+
+        assert [(each.id, each.fence) for each in reaped] == [(id, 1)]
+        assert [job.state for job in jobs.find(state="running")] == ["running"]
