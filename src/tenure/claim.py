@@ -1,13 +1,13 @@
 """What a taker holds: one job, for a time."""
 
 import logging
-import os
 import threading
 import traceback
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from tenure import process
 from tenure.backends.protocol import Claiming, Joined
 from tenure.core import checks, transitions
 from tenure.core.answers import Answer
@@ -58,7 +58,7 @@ class Claim:
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
         self._joined: object = None
-        self._process = os.getpid()
+        self._process = process.here()
 
     def __repr__(self) -> str:
         status = self._outcome or ("lost" if self.is_lost else "held")
@@ -96,7 +96,7 @@ class Claim:
 
     def is_here(self) -> bool:
         """Whether this is the process that claimed. A forked child holds nothing of its parent's."""
-        return os.getpid() == self._process
+        return process.here() is self._process
 
     def note(self, settlement: Settlement, *, landed: bool) -> None:
         """Take in what the store answered to the settlement of this claim."""

@@ -63,9 +63,10 @@ class Lease:
         hold: Hold,
         length: float,
         sent_at: float,
-        ticks: Ticks = ticks,
         on_bad_news: "BadNews | None" = None,
         job: Job | None = None,
+        *,
+        ticks: Ticks = ticks,
     ) -> None:
         self.hold = hold
         self.length = length

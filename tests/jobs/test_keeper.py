@@ -51,7 +51,7 @@ def keeper(store: Recorder) -> Keeper:
 
 
 def lease_of(store: Recorder, length: float = 60.0, id: str = "a") -> Lease:
-    return Lease(Hold(id=id, fence=1, token="t"), length, store.now, store.ticks)
+    return Lease(Hold(id=id, fence=1, token="t"), length, store.now, ticks=store.ticks)
 
 
 def test_a_lease_is_extended_after_a_third_of_it(store: Recorder, keeper: Keeper) -> None:

@@ -132,7 +132,7 @@ GUARDS = [
     Guard("only old jobs are purged", "index.py", "limit, until=moment)", "limit)"),
     Guard("only named states are purged", "index.py", "if state in states and ", "if "),
     Guard("a named worker only", "backend.py", "sorted(self._index.held_by_worker(worker),", "sorted((each for each in self._index.records.values() if each.state is State.RUNNING),"),
-    Guard("payloads are not shared", "record.py", "meta=dict(entry.meta)", "meta=entry.meta"),
+    Guard("payloads are not shared", "record.py", "dict(entry.meta)", "entry.meta"),
     Guard("refused writes are counted", "backend.py", "                self._tally.add(record.entry.queue, Event.REFUSED, now)\n", "                pass\n"),
     Guard("silent workers are not shown", "registry.py", "            if shown_until > now\n", ""),
     Guard("a worker that comes back starts anew", "registry.py", "known is None or shown_until <= now", "known is None"),

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import fields, make_dataclass
-from typing import Any, ParamSpec, TypeVar, cast
+from dataclasses import Field, fields, make_dataclass
+from typing import Any, TypeVar, cast
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def quick_constructor(kind: Callable[P, T]) -> Callable[P, T]:
-    """Return what builds the same values as this frozen, slotted dataclass, in half the time.
+def quick_constructor(kind: type[T]) -> Callable[..., T]:
+    """Return what builds the same values as this frozen, slotted dataclass, in a third of the time.
 
-    A frozen dataclass pays for each field that its constructor sets. Here a value begins as an open twin with the same
-    slots, and takes its own class when it is filled. The class must not have a `__post_init__`.
+    It takes the fields in their order: to find their places by their names costs more than all the rest. And a frozen
+    dataclass pays for each field that its constructor sets; here a value begins as an open twin with the same slots,
+    and takes its own class when it is filled. The class must not have a `__post_init__`.
     """
 
     def freeze(self: Any) -> None:
@@ -21,10 +21,16 @@ def quick_constructor(kind: Callable[P, T]) -> Callable[P, T]:
 
     twin = make_dataclass(
         f"Open{kind.__name__}",
-        [(each.name, each.type, copy(each)) for each in fields(cast("Any", kind))],
+        [(each.name, each.type, _in_order(each)) for each in fields(cast("Any", kind))],
         namespace={"__post_init__": freeze},
         slots=True,
         eq=False,
         repr=False,
     )
-    return cast("Callable[P, T]", twin)
+    return cast("Callable[..., T]", twin)
+
+
+def _in_order(field: "Field[Any]") -> "Field[Any]":
+    positional = copy(field)
+    positional.kw_only = False
+    return positional

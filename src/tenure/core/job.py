@@ -193,4 +193,4 @@ class Job:
 
 
 build_job = quick_constructor(Job)
-"""Builds a job as `Job` does, for stores that show many."""
+"""Builds a job of its fields in their order, for stores that show many."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 from dataclasses import replace
 from types import CoroutineType, TracebackType
@@ -48,8 +48,8 @@ class Handler:
 
     def run_of(self, job: Job, request: ClaimRequest, sent_at: float, on_bad_news: BadNews | None = None) -> Run:
         """Return the run of a job that was claimed by a request, sent at that moment."""
-        hold = _build_hold(id=job.id, fence=job.fence, token=request.token)
-        run = Run(self.holder, job, Lease(hold, request.lease, sent_at, on_bad_news=on_bad_news, job=job))
+        hold = _build_hold(job.id, job.fence, request.token)
+        run = Run(self.holder, job, Lease(hold, request.lease, sent_at, on_bad_news, job))
         run.handler = self
         return run
 
@@ -75,10 +75,14 @@ class Handler:
                 stack.enter_context(block)
             return self._result(self._function(**self._named(run.job.payload)))
 
-    async def call_async(self, run: Run) -> Any:
-        """Call an async task."""
-        if not self._arounds:
-            return await self._function(**self._named(run.job.payload))
+    def call_async(self, run: Run) -> Awaitable[Any]:
+        """Call an async task; what is returned has to be awaited."""
+        if self._arounds:
+            return self._call_within_blocks(run)
+        called: Awaitable[Any] = self._function(**self._named(run.job.payload))
+        return called
+
+    async def _call_within_blocks(self, run: Run) -> Any:
         async with AsyncExitStack() as stack:
             for around in self._arounds:
                 block = around()

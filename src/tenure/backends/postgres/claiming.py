@@ -81,10 +81,8 @@ def outcome(database: Database, request: ClaimRequest, answer: Any) -> Claimed:
     if is_held:
         (held,) = database.ask([Step(database.statements["claim"]["held"], {"token": request.token})])
         return Claimed(jobs=[job_of(row) for row in held])
-    jobs = [
-        claimed(row, worker=request.worker, leased_until=moment(leased_until), started_at=moment(started_at))
-        for row in rows
-    ]
+    worker, until, since = request.worker, moment(leased_until), moment(started_at)
+    jobs = [claimed(row, worker, until, since) for row in rows]
     return Claimed(jobs=jobs, hint=_next_hint(request, rows))
 
 
@@ -118,9 +116,16 @@ def _next_hint(request: ClaimRequest, rows: Sequence[Row]) -> Hint | None:
     if not rows:
         return None
     before = _hint_of(request)
-    left = {(row[QUEUE], row[TYPE]): Place(-row[PRIORITY], row[RUN_AT], row[-1]) for row in rows}
-    (_, greatest), *_ = Counter((row[QUEUE], row[TYPE]) for row in rows).most_common(1)
-    return Hint({**(before.places if before else {}), **left}, greatest / len(rows))
+    last = {(row[QUEUE], row[TYPE]): row for row in rows}
+    left = {lane: Place(-row[PRIORITY], row[RUN_AT], row[-1]) for lane, row in last.items()}
+    return Hint({**(before.places if before else {}), **left}, _greatest_share(rows, len(last)))
+
+
+def _greatest_share(rows: Sequence[Row], lanes: int) -> float:
+    if lanes == 1:
+        return 1.0
+    ((_, number),) = Counter((row[QUEUE], row[TYPE]) for row in rows).most_common(1)
+    return number / len(rows)
 
 
 def _turn(row: Row) -> tuple[int, datetime, int]:

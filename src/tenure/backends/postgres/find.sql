@@ -2,13 +2,15 @@
 -- Where to look is known beforehand, if the query allows; :ids of other queries is not used.
 
 -- name: all
-(select {{live}} from {schema}.jobs where sequence {{beyond}} :cursor {{first}})
+(select {{live}} from {schema}.jobs where leased_until is null and sequence {{beyond}} :cursor {{first}})
+union all
+({{running}})
 union all
 (select {{finished}} from {schema}.finished where sequence {{beyond}} :cursor {{first}})
 
 -- name: running
 -- Sorted; there are not many.
-select {{live}} from {schema}.jobs where leased_until is not null and sequence {{beyond}} :cursor offset 0
+select {{live}} from {schema}.jobs where leased_until is not null and sequence + 0 {{beyond}} :cursor offset 0
 
 -- name: stopped
 -- The failed and the cancelled.
@@ -32,12 +34,12 @@ order by sequence {{order}} limit :scan
 
 -- name: live
 -- What the conditions depend on, of a job that is queued, running or failed …
-sequence, true as is_live, state, queue, type, key, worker, attempts, endings, run_at,
+id, sequence, true as is_live, state, queue, type, key, worker, attempts, endings, run_at,
 coalesce(finished_at, created_at) as last_at
 
 -- name: finished
 -- … and of one that is completed or cancelled.
-sequence, false, state, queue, type, key, worker, attempts, endings, run_at, finished_at
+id, sequence, false, state, queue, type, key, worker, attempts, endings, run_at, finished_at
 
 -- name: page
 -- The jobs that match, at most :limit, among the next :scan candidates; and where to go on, null for the end.
@@ -46,7 +48,7 @@ sequence, false, state, queue, type, key, worker, attempts, endings, run_at, fin
 with
 candidate as (
   select
-    sequence, is_live, state, queue, type, key, worker, attempts, endings, run_at, last_at,
+    id, sequence, is_live, state, queue, type, key, worker, attempts, endings, run_at, last_at,
     row_number() over (order by sequence {{order}}) as number
   from ({{candidates}}) stored
   order by sequence {{order}}
@@ -54,7 +56,7 @@ candidate as (
 ),
 looked_at as (
   select
-    sequence, is_live, number,
+    id, sequence, is_live, number,
     (cast(:states as text[]) is null or state = any (cast(:states as text[])))
     and (cast(:queues as text[]) is null or queue = any (cast(:queues as text[])))
     and (cast(:types as text[]) is null or type = any (cast(:types as text[])))
@@ -73,7 +75,7 @@ looked_at as (
   from candidate
 ),
 found as materialized (
-  select sequence, is_live, number, matches
+  select id, sequence, is_live, number, matches
   from looked_at
   where matches or number = :scan
   order by sequence {{order}}
@@ -84,8 +86,8 @@ shown as (
     number,
     case
       when is_live
-        then (select json_build_array({live}) from {schema}.jobs job where job.sequence = found.sequence)
-      else (select json_build_array({finished}) from {schema}.finished job where job.sequence = found.sequence)
+        then (select json_build_array({live}) from {schema}.jobs job where job.id = found.id)
+      else (select json_build_array({finished}) from {schema}.finished job where job.id = found.id)
     end as job
   from found
   where matches

@@ -63,8 +63,9 @@ def workers(database: Database) -> list[Worker]:
 @cache
 def _find(schema: str, source: str, newest_first: bool) -> Statement:  # noqa: FBT001
     texts, order = texts_in(schema)["find"], ORDERS[newest_first]
-    columns = {name: texts[name] for name in ("live", "finished")}
-    candidates = texts[source].format(first=texts["first"].format(**order), **columns, **order)
+    parts = {name: texts[name].format(**order) for name in ("live", "finished", "first")}
+    parts["running"] = texts["running"].format(**parts, **order)
+    candidates = texts[source].format(**parts, **order)
     return numbered(texts["page"].format(candidates=candidates, **order))
 
 

@@ -16,35 +16,24 @@ Row = Sequence[Any]
 
 def job_of(row: Row) -> Job:
     """Return a job as `live` or `finished` shows it; its number follows."""
-    *same, state, worker, leased_until, progress, cancel_requested, result, dropped, started_at, finished_at, _ = row
+    *_, state, worker, leased_until, progress, cancel_requested, result, dropped, started_at, finished_at, _ = row
     return _job(
-        same,
-        state=STATES[state],
-        worker=worker,
-        leased_until=_optional_moment(leased_until),
-        progress=None if progress is None else Progress(**progress),
-        cancel_requested=cancel_requested,
-        result=result,
-        result_dropped=dropped,
-        started_at=_optional_moment(started_at),
-        finished_at=_optional_moment(finished_at),
+        row,
+        STATES[state],
+        worker,
+        _optional_moment(leased_until),
+        None if progress is None else Progress(**progress),
+        cancel_requested,
+        result,
+        dropped,
+        _optional_moment(started_at),
+        _optional_moment(finished_at),
     )
 
 
-def claimed(row: Row, *, worker: str, leased_until: datetime, started_at: datetime) -> Job:
+def claimed(row: Row, worker: str, leased_until: datetime, started_at: datetime) -> Job:
     """Return a job that was just claimed, as `taken` shows it; its number follows."""
-    return _job(
-        row[:-1],
-        state=State.RUNNING,
-        worker=worker,
-        leased_until=leased_until,
-        progress=None,
-        cancel_requested=False,
-        result=None,
-        result_dropped=False,
-        started_at=started_at,
-        finished_at=None,
-    )
+    return _job(row, State.RUNNING, worker, leased_until, None, False, None, False, started_at, None)
 
 
 def worker_of(row: Row) -> Worker:
@@ -69,46 +58,49 @@ def progress_text(progress: Progress) -> str:
     return json.dumps({"done": progress.done, "of": progress.of, "note": progress.note}, ensure_ascii=False)
 
 
-def _job(row: Row, **rest: Any) -> Job:
-    (
+def _job(
+    row: Row,
+    state: State,
+    worker: str | None,
+    leased_until: datetime | None,
+    progress: Progress | None,
+    cancel_requested: bool,  # noqa: FBT001
+    result: Any,
+    result_dropped: bool,  # noqa: FBT001
+    started_at: datetime | None,
+    finished_at: datetime | None,
+) -> Job:
+    """Return a job by the columns that all its rows begin with, and by the rest. No names: this is for every job."""
+    id, type, queue, key, priority, run_at, attempts, crashes, max_attempts, max_crashes = row[:10]
+    timeout, fence, payload, meta, created_at, endings, lines = row[10:17]
+    history = () if lines is None else tuple(_ending_of(line) for line in lines)
+    return build_job(
         id,
         type,
+        payload,
         queue,
         key,
         priority,
-        run_at,
+        moment(run_at),
+        state,
         attempts,
         crashes,
         max_attempts,
         max_crashes,
         timeout,
         fence,
-        payload,
-        meta,
-        created_at,
-        endings,
-        lines,
-    ) = row
-    history = () if lines is None else tuple(_ending_of(line) for line in lines)
-    return build_job(
-        id=id,
-        type=type,
-        queue=queue,
-        key=key,
-        priority=priority,
-        run_at=moment(run_at),
-        attempts=attempts,
-        crashes=crashes,
-        max_attempts=max_attempts,
-        max_crashes=max_crashes,
-        timeout=timeout,
-        fence=fence,
-        payload=payload,
-        meta=meta or {},
-        created_at=moment(created_at),
-        history=history,
-        history_dropped=endings - len(history),
-        **rest,
+        worker,
+        leased_until,
+        progress,
+        cancel_requested,
+        result,
+        result_dropped,
+        history,
+        endings - len(history),
+        meta or {},
+        moment(created_at),
+        started_at,
+        finished_at,
     )
 
 

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from tenure.backends.postgres.database import Database
-from tenure.backends.postgres.values import array, duration, optional_array
+from tenure.backends.postgres.values import array, duration, numbers, optional_array, texts
 from tenure.backends.postgres.wire import Step
 from tenure.core.job import State
 from tenure.core.operations import EVIDENCE_KEPT, Hold, Reaped, Settlement
@@ -79,6 +79,9 @@ def reaped(rows: Sequence[Any]) -> list[Reaped]:
 
 def each_job_once(asked: Sequence[H]) -> Iterator[list[H]]:
     """Yield them in parts, so that no part has two of one job: the second has to see what the first did."""
+    if len({each.hold.id for each in asked}) == len(asked):
+        yield list(asked)
+        return
     part: dict[str, H] = {}
     for each in asked:
         if each.hold.id in part:
@@ -90,15 +93,15 @@ def each_job_once(asked: Sequence[H]) -> Iterator[list[H]]:
 
 def lock_step(database: Database, asked: Sequence[Held]) -> Step:
     """Return what locks all jobs that are named, in one order."""
-    return Step(database.statements["settle"]["lock"], {"ids": array(each.hold.id for each in asked)})
+    return Step(database.statements["settle"]["lock"], {"ids": texts([each.hold.id for each in asked])})
 
 
 def hold_values(asked: Sequence[Held]) -> dict[str, Any]:
     """Return what the holders show."""
     return {
-        "ids": array(each.hold.id for each in asked),
-        "fences": array(each.hold.fence for each in asked),
-        "tokens": array(each.hold.token for each in asked),
+        "ids": texts([each.hold.id for each in asked]),
+        "fences": numbers(each.hold.fence for each in asked),
+        "tokens": texts([each.hold.token for each in asked]),
     }
 
 
@@ -115,14 +118,16 @@ def _parts(settlements: Sequence[Settlement]) -> Iterator[Numbered]:
 def _by_kind(part: Numbered) -> tuple[Numbered, Numbered]:
     """Return those that complete, and those that end in another way."""
     complete = [(number, each) for number, each in part if each.state is State.COMPLETED]
+    if len(complete) == len(part):
+        return part, []
     return complete, [(number, each) for number, each in part if each.state is not State.COMPLETED]
 
 
 def _completing(database: Database, settlements: Sequence[Settlement]) -> Step:
     values = {
         **hold_values(settlements),
-        "results": array(each.result for each in settlements),
-        "results_dropped": array(each.result_dropped for each in settlements),
+        "results": texts([each.result for each in settlements]),
+        "results_dropped": numbers(each.result_dropped for each in settlements),
         "now": database.now(),
     }
     return Step(database.statements["settle"]["complete"], values)

@@ -1,8 +1,9 @@
 """Python's values as the server reads them, and durations and moments as both understand them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import cast
 
 MICROSECOND = timedelta(microseconds=1)
 
@@ -28,6 +29,21 @@ def encoded(value: Value) -> bytes | None:
 def array(values: Iterable[Value]) -> str:
     """Return values as the text of an array."""
     return "{" + ",".join(["null" if each is None else _element(each) for each in values]) + "}"
+
+
+def texts(values: Sequence[str | None]) -> str:
+    """Return texts as the text of an array; the same as `array`, and quicker."""
+    if not values or None in values:
+        return array(values)
+    joined = '","'.join(cast("Sequence[str]", values))
+    if "\\" in joined or joined.count('"') > 2 * len(values) - 2:
+        return array(values)
+    return '{"' + joined + '"}'
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Return numbers as the text of an array; the same as `array`, and quicker."""
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def optional_array(values: Iterable[Value] | None) -> str | None:

@@ -56,8 +56,8 @@ create table {schema}.jobs (
   autovacuum_vacuum_cost_delay = 1
 );
 
--- Enqueue order, in which `find` pages.
-create unique index jobs_in_order on {schema}.jobs (sequence);
+-- Enqueue order, in which `find` pages. Not of those that run: they are not many, and a claim has one entry less to make.
+create index jobs_in_order on {schema}.jobs (sequence) where leased_until is null;
 
 -- What a claim walks: the ready jobs of a queue and type in their order, and nothing else.
 create index jobs_ready on {schema}.jobs (queue, type, (-priority), run_at, sequence) where is_ready;
