@@ -12,7 +12,7 @@ from time import perf_counter
 from benchmarks.contestants.contract import LEASE
 from benchmarks.postgres.tenures import TYPE, TenureQueue
 from tenure.backends.postgres.address import address_of
-from tenure.backends.postgres.claiming import Hint, Place, steps
+from tenure.backends.postgres.claiming import Hint, Place, rows_of, steps
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.rows import Row
 from tenure.backends.postgres.values import array
@@ -42,7 +42,8 @@ class RawQueue(TenureQueue):
                 settling = self._completing(rows, token)
                 token = secrets.token_hex(16)
                 claiming = steps(self._database, self._request(token, hint))
-                *_, (_, _, _, _, rows), _ = wire.ask([Step(BEGIN), *settling, *claiming, Step(COMMIT)])
+                *_, (_, _, _, _, columns), _ = wire.ask([Step(BEGIN), *settling, *claiming, Step(COMMIT)])
+                rows = rows_of(columns)
                 if not rows and hint is None:
                     return perf_counter() - started
                 if hint is None:

@@ -28,7 +28,7 @@ POSTGRES_GUARDS = [
     Guard("a claim looks further down a line that was cut", "claiming.py", "while is_cut and not is_held and len(rows) < request.limit:", "while False:"),
     Guard("a hint goes on where a line was left", "claim.sql", "          > (coalesce(at.rank, -32768), coalesce(at.run_at, '-infinity'), coalesce(at.sequence, 0))\n", "          > (-32768, '-infinity', 0)\n"),
     Guard("priority", "claim.sql", "      order by -job.priority, job.run_at, job.sequence\n      limit :most\n", "      order by job.run_at, job.sequence\n      limit :most\n"),
-    Guard("the order of what is returned", "claim.sql", "json_agg(shown order by rank, run_at, sequence)", "json_agg(shown order by sequence)"),
+    Guard("the order of what is returned", "claim.sql", "(select * from taken order by -priority, run_at, sequence)", "(select * from taken order by sequence)"),
     Guard("expiry (a live lease is not reaped)", "reap.sql", "where job.leased_until <= {now} and", "where job.leased_until is not null and"),
     Guard("expiry (an expired lease is reaped by a claim)", "claiming.py", "    return [reap_expired(database, SWEEP, request.token), _promote(database, request), take]\n", "    return [_promote(database, request), take]\n"),
     Guard("due (promoted by a claim)", "claiming.py", "    return [reap_expired(database, SWEEP, request.token), _promote(database, request), take]\n", "    return [reap_expired(database, SWEEP, request.token), take]\n"),

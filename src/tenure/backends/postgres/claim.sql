@@ -41,7 +41,7 @@ where job.ctid = locked.place;
 
 -- name: take
 -- Take the first ready jobs; answer whether the token holds more jobs than it :had (then nothing is changed), whether a
--- line was cut off, until when they are leased, since when, and the jobs with their numbers.
+-- line was cut off, until when they are leased, since when, and the columns of the jobs and of their numbers.
 -- Of each line only the first :most are looked at, behind the place where a hint says to begin. Where a line goes on
 -- behind these, others are not taken that come after the last of them: one of that line might be before.
 -- They are locked one by one until there are enough, each if it is still ready and nobody else has it; and are joined by
@@ -85,9 +85,9 @@ edge as (
   limit 1
 ),
 due as materialized (
-  select still.place, next.rank, next.run_at, next.sequence
+  select still.place
   from (
-    select candidate.place, candidate.rank, candidate.run_at, candidate.sequence
+    select candidate.place
     from candidate
     where
       (select count(*) from {schema}.jobs where token = :token) <= cast(:had as integer)
@@ -120,7 +120,7 @@ taken as (
     progress = null
   from due
   where job.ctid = due.place
-  returning job.sequence, job.queue, due.rank, due.run_at, json_build_array({taken}, job.sequence) as shown
+  returning {taken}
 ),
 counted as (
   insert into {schema}.counts (minute_at, queue, event, number)
@@ -133,7 +133,7 @@ select json_build_array(
   exists (select from edge),
   {now} + cast(:lease as bigint) * interval '1 microsecond',
   {now},
-  coalesce((select json_agg(shown order by rank, run_at, sequence) from taken), '[]')
+  (select json_build_array({taken_columns}) from (select * from taken order by -priority, run_at, sequence) taken)
 );
 
 -- name: held

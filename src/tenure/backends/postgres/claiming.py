@@ -70,20 +70,26 @@ def only_takes(request: ClaimRequest) -> bool:
 
 def outcome(database: Database, request: ClaimRequest, answer: Any) -> Claimed:
     """Return what a claim took; if lines were cut off before it had enough, look further down."""
-    is_held, is_cut, leased_until, started_at, rows = answer
+    is_held, is_cut, leased_until, started_at, columns = answer
+    rows = rows_of(columns)
     most = _most(request.limit, _hint_of(request))
     while is_cut and not is_held and len(rows) < request.limit:
         most *= FURTHER
         further = _take(database, request, limit=request.limit - len(rows), most=most, had=len(rows))
         ((is_held, is_cut, _, _, more),) = database.ask([further])
         # One that is before the others may have come meanwhile.
-        rows = sorted([*rows, *more], key=_turn)
+        rows = sorted([*rows, *rows_of(more)], key=_turn)
     if is_held:
         (held,) = database.ask([Step(database.statements["claim"]["held"], {"token": request.token})])
         return Claimed(jobs=[job_of(row) for row in held])
     worker, until, since = request.worker, moment(leased_until), moment(started_at)
     jobs = [claimed(row, worker, until, since) for row in rows]
     return Claimed(jobs=jobs, hint=_next_hint(request, rows))
+
+
+def rows_of(columns: Sequence[Sequence[Any] | None]) -> list[Row]:
+    """Return the rows whose columns these are; each is None if there are no rows."""
+    return [] if columns[0] is None else list(zip(*columns, strict=True))
 
 
 def extend(database: Database, extensions: Sequence[Extension]) -> list[Holding]:

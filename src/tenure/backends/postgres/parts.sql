@@ -15,10 +15,17 @@ case when job.endings > 0 then (
 ) end
 
 -- name: taken
--- What differs from one claimed job to the next, in the order of `rows.claimed`.
+-- What differs from one claimed job to the next …
 job.id, job.type, job.queue, job.key, job.priority, job.run_at, job.attempts, job.crashes, job.max_attempts,
 job.max_crashes, job.timeout, job.fence, job.payload, job.meta, job.created_at, job.endings,
-{history}
+{history} as history,
+job.sequence
+
+-- name: taken_columns
+-- … each of these for all jobs, in the order of `rows.claimed`: quicker to write and to read than job by job.
+json_agg(id), json_agg(type), json_agg(queue), json_agg(key), json_agg(priority), json_agg(run_at), json_agg(attempts),
+json_agg(crashes), json_agg(max_attempts), json_agg(max_crashes), json_agg(timeout), json_agg(fence),
+json_agg(payload), json_agg(meta), json_agg(created_at), json_agg(endings), json_agg(history), json_agg(sequence)
 
 -- name: live
 -- A job that is queued, running or failed, in the order of `rows.job_of`.
