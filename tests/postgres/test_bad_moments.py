@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from tenure.backends.postgres import wire
+from tenure.backends.postgres import PostgreSQL, wire
+from tenure.backends.postgres.statement import statement
+from tenure.backends.postgres.wire import Step
 from tenure.testing.conformance.building import entry, job_of
 from tests.postgres.bad_moments import play
 from tests.postgres.stores import Place
+
+BACKEND = statement("select to_json(pg_backend_pid())")
 
 
 class Interruption:
@@ -42,6 +46,17 @@ def interrupting(interruption: Interruption) -> Iterator[None]:
         pass
     finally:
         sys.settrace(before)
+
+
+def test_a_connection_whose_answers_nobody_has_received_is_not_used_again(store: PostgreSQL) -> None:
+    pool, ask = store._database._pool, [Step(BACKEND)]
+    (first,) = store._database.ask(ask)
+
+    with pool.wire() as unread:
+        unread.send(ask)
+
+    assert not unread.is_open
+    assert store._database.ask(ask) != [first]
 
 
 def test_both_sides_of_a_fork_go_on_and_the_end_of_the_child_ends_no_session_of_the_parent(place: Place) -> None:

@@ -43,7 +43,7 @@ POSTGRES_GUARDS = [
     Guard("a completion sent again landed", "settle.sql", "  where (stored.state = 'completed' and stored.fence = missing.fence and stored.token = missing.token) is not true\n", ""),
     Guard("a settlement sent again landed", "settle.sql", "  where before.has_ended is null\n", ""),
     Guard("an expired claim is not one that settled", "settle.sql", " and outcome = missing.outcome\n", "\n"),
-    Guard("the same id is the same job", "enqueue.sql", "  where (select true from {schema}.finished where finished.id = asked.id) is null\n", ""),
+    Guard("the same id is the same job", "enqueue.sql", "(select from {schema}.finished where id = asked.id offset 0) finished\n", "(select where false) finished\n"),
     Guard("who enqueues in order numbers in order", "enqueue.sql", "nextval('{schema}.job_sequence') as sequence", "-nextval('{schema}.job_sequence') as sequence"),
     Guard("what was stored meanwhile is decided anew", "enqueueing.py", "        if taken or twice:\n", "        if False:\n"),
     Guard("key (raise)", "../../core/arrivals.py", 'if holder is not None and entry.on_conflict == "raise":', "if False:"),

@@ -3,7 +3,7 @@
 -- while a table was small would else read all of it when it is large.
 
 -- name: insert
--- Store these jobs but for those whose id or key is taken; answer the numbers of the others.
+-- Store these jobs but for those whose id or key is taken by a live one; answer the numbers of the others.
 -- They are numbered in the order asked, and stored in the order of their keys: two who store the same keys at the same
 -- time then wait one for the other, never each for each. A lane is made with its first job; even if it is there, what
 -- is done about it keeps it from being swept away (see `sweep lanes`).
@@ -38,7 +38,6 @@ stored as (
     asked.id, sequence, queue, type, key, priority, run_at, run_at <= {now}, max_attempts, max_crashes, timeout,
     cast(meta as json), cast(payload as json), {now}
   from asked
-  where (select true from {schema}.finished where finished.id = asked.id) is null
   order by queue, key, asked.id
   on conflict do nothing
   returning id, queue
@@ -54,8 +53,8 @@ from asked
 where id not in (select id from stored);
 
 -- name: take back
--- Of jobs just stored, those that are stored as finished; their end was committed while their id was waited for.
--- Answer their ids.
+-- Of jobs just stored, those that are stored as finished; answer their ids. Only now: their end may have been committed
+-- while their id was waited for.
 with
 twice as (
   delete from {schema}.jobs job

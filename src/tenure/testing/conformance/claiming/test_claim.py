@@ -148,7 +148,9 @@ def test_a_new_claim_does_not_show_the_progress_of_the_last(store: Claiming, giv
     store.extend([Extension(hold=first.hold, lease=60, progress=Progress(done=9, of=10))])
     settle(store, released(first))
 
-    assert take_one(store).job.progress is None
+    again = take_one(store)
+    assert again.job.progress is None
+    assert job_of(store, again.id).progress is None
 
 
 def test_a_claim_sent_again_returns_the_same_claims_in_the_same_order(store: Claiming, given_jobs: GivenJobs) -> None:

@@ -17,6 +17,13 @@ def test_higher_priority_comes_first(store: Backend) -> None:
     assert ids_of(take(store, limit=3)) == ["high", "middle", "low"]
 
 
+def test_higher_priority_comes_first_even_if_it_is_the_last_of_many(store: Backend) -> None:
+    store.enqueue([entry() for _ in range(100)])
+    store.enqueue([entry(id="high", priority=1)])
+
+    assert ids_of(take(store)) == ["high"]
+
+
 def test_with_equal_priority_the_earlier_run_at_comes_first(store: Backend) -> None:
     store.enqueue([entry(id="later", run_at=LATER), entry(id="early", run_at=EARLY)])
 
