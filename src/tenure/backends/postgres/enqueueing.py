@@ -10,7 +10,7 @@ from datetime import datetime
 
 from tenure.backends.postgres.database import Ask, Database
 from tenure.backends.postgres.rounds import SomebodyElseWasFirst, decided
-from tenure.backends.postgres.values import array, duration
+from tenure.backends.postgres.values import array, duration, numbers, texts
 from tenure.backends.postgres.wire import Step
 from tenure.core.arrivals import plan
 from tenure.core.job import Entry
@@ -57,7 +57,7 @@ def _store_all(database: Database, entries: Sequence[Entry]) -> list[Enqueued]:
 
 def _steps(database: Database, entries: Sequence[Entry]) -> list[Step]:
     statements, now = database.statements["enqueue"], database.now()
-    ids = array(entry.id for entry in entries)
+    ids = texts([entry.id for entry in entries])
     return [
         Step(statements["insert"], {"ids": ids, "now": now, **_columns(entries)}),
         Step(statements["take back"], {"ids": ids, "now": now}),
@@ -66,14 +66,14 @@ def _steps(database: Database, entries: Sequence[Entry]) -> list[Step]:
 
 def _columns(entries: Sequence[Entry]) -> dict[str, str | datetime | None]:
     return {
-        "queues": array(entry.queue for entry in entries),
-        "types": array(entry.type for entry in entries),
+        "queues": texts([entry.queue for entry in entries]),
+        "types": texts([entry.type for entry in entries]),
         "keys": array(entry.key for entry in entries),
-        "priorities": array(entry.priority for entry in entries),
+        "priorities": numbers(entry.priority for entry in entries),
         "run_ats": array(entry.run_at for entry in entries),
-        "delays": array(duration(entry.delay) for entry in entries),
+        "delays": numbers(duration(entry.delay) for entry in entries),
         "max_attempts": array(entry.max_attempts for entry in entries),
-        "max_crashes": array(entry.max_crashes for entry in entries),
+        "max_crashes": numbers(entry.max_crashes for entry in entries),
         "timeouts": array(entry.timeout for entry in entries),
         "metas": array(json.dumps(dict(entry.meta), ensure_ascii=False) if entry.meta else None for entry in entries),
         "payloads": array(entry.payload for entry in entries),
