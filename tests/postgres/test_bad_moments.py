@@ -54,8 +54,8 @@ def test_a_connection_whose_answers_nobody_has_received_is_not_used_again(store:
 
     with pool.wire() as unread:
         unread.send(ask)
+        assert not unread.is_open
 
-    assert not unread.is_open
     assert store._database.ask(ask) != [first]
 
 
