@@ -16,6 +16,7 @@ import pytest
 import tenure
 from tenure.cli import attempt
 from tenure.cli.attempt import Attempt, Order
+from tenure.cli.command import Command
 from tenure.cli.signals import Signals
 from tests.cli.terminal import Terminal, is_alive
 from tests.processes.stage import until
@@ -261,6 +262,47 @@ def test_a_command_that_does_not_end_when_it_is_told_is_killed(
 
     assert outcome is tenure.Outcome.FAILED
     assert the_job(jobs).errors == ["its time limit of 0.5 s has passed: killed by SIGKILL"]
+
+
+class LateSignals(Signals):
+    """Hears a signal to the whole group only after the command has died of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        killer, self._is_over = Command.killer, False
+
+        def noting(command: Command) -> int | None:
+            self._is_over = True
+            return killer(command)
+
+        monkeypatch.setattr(Command, "killer", noting)
+
+    def wait(self, timeout: float) -> None:
+        if self._is_over:
+            self.received.append(signal.SIGTERM)
+        else:
+            super().wait(timeout)
+
+
+def test_a_signal_that_is_heard_after_the_command_has_died_of_it_is_no_failure(
+    jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.enqueue("work")
+
+    with LateSignals(monkeypatch) as signals:
+        outcome = Attempt(jobs.claim()[0], order("kill -TERM $$"), signals).run()
+
+    assert outcome is tenure.Outcome.RELEASED
+
+
+def test_a_signal_to_the_command_alone_is_its_failure(jobs: tenure.Jobs) -> None:
+    jobs.enqueue("work")
+
+    with Signals() as signals:
+        outcome = Attempt(jobs.claim()[0], order("kill -TERM $$"), signals).run()
+
+    assert outcome is tenure.Outcome.FAILED
+    assert the_job(jobs).errors == ["killed by SIGTERM"]
 
 
 def test_a_lost_claim_ends_its_command_and_nothing_is_recorded(shell: Terminal, jobs: tenure.Jobs) -> None:

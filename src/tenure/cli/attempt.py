@@ -8,7 +8,7 @@ from typing import Any
 from tenure.claim import TAKEN, Claim
 from tenure.cli.command import OUTPUT_KEPT, Command, Ended
 from tenure.cli.endings import complain, told
-from tenure.cli.signals import Signals, is_from_terminal
+from tenure.cli.signals import STOPPING, Signals, is_from_terminal
 from tenure.core import transitions
 from tenure.core.answers import Retry
 from tenure.core.checks import clean
@@ -25,6 +25,8 @@ HURRY = 10.0
 """Seconds that a command has to end when it was told to, until it is killed."""
 PATIENCE = 30.0
 """Seconds for which a store that does not answer is told the end of a job."""
+MOMENT = 0.1
+"""Seconds in which a signal to all of our group reaches us, after it has ended the command."""
 STEP = 0.5
 """Seconds after which the claim is looked at, though nobody told of a loss: whoever would may be held up."""
 
@@ -117,7 +119,10 @@ class Attempt:
                 command.kill()
             next_at = kill_at if kill_at is not None else limit_at
             self._signals.wait(STEP if next_at is None or next_at <= now else min(STEP, next_at - now))
-        # A signal to all of our group, as Ctrl-C is, may have ended the command before it was looked at here.
+        # A signal to all of our group, as Ctrl-C is, may have ended the command before it was heard or looked at here.
+        until = ticks() + MOMENT
+        while command.killer() in STOPPING and not self._signals.received and (now := ticks()) < until:
+            self._signals.wait(until - now)
         if self._stop is None and self._signals.received:
             self._stop = Stop.SHUTDOWN
 

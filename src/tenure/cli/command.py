@@ -70,6 +70,11 @@ class Command:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    def killer(self) -> int | None:
+        """Return the signal that has ended it, if one did."""
+        code = self._process.poll()
+        return -code if code is not None and code < 0 else None
+
     def ask_to_end(self) -> None:
         self._process.terminate()
 
