@@ -1,5 +1,6 @@
 """The stores that this project's own tests run on, and the examples in the docs."""
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -157,6 +158,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of the client on the newest PostgreSQL alone: what differs between versions is the store's."""
     older = {f"[{name}" for name in shared_names()[:-1]}
     items[:] = [item for item in items if "tests/jobs/" not in item.nodeid or not any(map(item.nodeid.count, older))]
+
+
+def pytest_collection_finish() -> None:
+    """Have what is there by now looked through no more: it lives to the end, and many tests collect garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=["memory", "sqlite", *shared_names()])
