@@ -41,7 +41,10 @@ class Place:
         """Do something to the tables by hand; in the text, S is the schema."""
         with psycopg.connect(self.server, autocommit=True) as connection:
             cursor = connection.execute(text.replace("S.", f"{self.schema}.").encode(), values or None)
-            return cursor.fetchall() if cursor.description else []
+            rows = cursor.fetchall() if cursor.description else []
+            # What this has touched is told now, and not at some moment after the end, in the middle of what is counted.
+            connection.execute("select pg_stat_force_next_flush()")
+            return rows
 
     @contextmanager
     def begun(self, text: str) -> Iterator[psycopg.Connection]:
