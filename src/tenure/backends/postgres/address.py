@@ -11,6 +11,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tenure.backends.postgres.settings import session_settings
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 
@@ -45,25 +46,8 @@ class Address:
     def connect(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
         """Return a new connection. What the session is set to does not depend on the server's defaults."""
         given = {**_from_environment(), **conninfo_to_dict(self.url)}
-        settings = {
-            "statement_timeout": f"{self.timeout * 1000:.0f}",
-            "lock_timeout": f"{self.timeout * 1000:.0f}",
-            "idle_in_transaction_session_timeout": f"{(self.timeout + 60) * 1000:.0f}",
-            "default_transaction_isolation": r"read\ committed",
-            # As values are written and read here.
-            "array_nulls": "on",
-            "extra_float_digits": "1",
-            "transform_null_equals": "off",
-            # A table of jobs is small one minute and large the next: what fits both is to go by the indexes.
-            "enable_seqscan": "off",
-            "random_page_cost": "1.1",
-            # Statements are short and many; helpers would be taken from others.
-            "max_parallel_workers_per_gather": "0",
-            "jit": "off",
-            # One plan for all values: it is by the indexes anyway, and to make it takes longer than to follow it.
-            "plan_cache_mode": "force_generic_plan",
-        }
-        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        settings = session_settings(self.timeout)
+        options = " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
         defaults: dict[str, str | int] = {
             "connect_timeout": max(2, round(self.timeout)),
             "fallback_application_name": f"tenure {socket.gethostname()}:{os.getpid()}",
@@ -106,6 +90,11 @@ def address_of(url: str, shown: str) -> Address:
 def _from_environment() -> dict[str, str]:
     """Return the options that libpq's environment variables set."""
     return {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+
+
+def _escaped(value: str) -> str:
+    """Return a value of a setting as it stands among the options of a session."""
+    return re.sub(r"([\\ ])", r"\\\1", value)
 
 
 def _name(part: str) -> str:

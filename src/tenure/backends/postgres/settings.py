@@ -1,0 +1,33 @@
+"""What the server is set to while it works for us, whatever its own defaults are."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+PLANNER: Mapping[str, str] = MappingProxyType(
+    {
+        # As values are written and read here.
+        "array_nulls": "on",
+        "extra_float_digits": "1",
+        "transform_null_equals": "off",
+        # A table of jobs is small one minute and large the next: what fits both is to go by the indexes.
+        "enable_seqscan": "off",
+        "random_page_cost": "1.1",
+        # Statements are short and many; helpers would be taken from others.
+        "max_parallel_workers_per_gather": "0",
+        "jit": "off",
+        # One plan for all values: it is by the indexes anyway, and to make it takes longer than to follow it.
+        "plan_cache_mode": "force_generic_plan",
+    }
+)
+"""How our statements are read and planned."""
+
+
+def session_settings(timeout: float) -> dict[str, str]:
+    """Return what a session of ours is set to, if the server has so many seconds for an operation."""
+    return {
+        "statement_timeout": f"{timeout * 1000:.0f}",
+        "lock_timeout": f"{timeout * 1000:.0f}",
+        "idle_in_transaction_session_timeout": f"{(timeout + 60) * 1000:.0f}",
+        "default_transaction_isolation": "read committed",
+        **PLANNER,
+    }
