@@ -3,6 +3,7 @@
 import logging
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,7 +24,9 @@ from tenure.keeper import Keeper, Lease, ticks
 from tenure.transaction import Transaction, transactional
 
 if TYPE_CHECKING:
-    import sqlite3
+    from asyncio import AbstractEventLoop
+
+    from tenure.aio import AsyncClaim, AsyncJobs
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +41,8 @@ class Holder:
     keeper: Keeper
     backoff: Backoff
     random: Random
+    twin: "Callable[[], AsyncJobs] | None" = None
+    """What calls for async code go through; without it, each has a thread of its own."""
 
 
 class Claim:
@@ -57,7 +62,7 @@ class Claim:
         self._holder = holder
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
-        self._joined: object = None
+        self._joined: Joined | None = None
         self._process = process.here()
 
     def __repr__(self) -> str:
@@ -90,9 +95,20 @@ class Claim:
         """Whether an operator asked for the job to be cancelled, as far as the last extension told."""
         return self.lease.cancel_requested
 
+    @property
+    def aio(self) -> "AsyncClaim":
+        """The same claim for async code: every verb awaited."""
+        from tenure.aio import AsyncClaim
+
+        return AsyncClaim(self, self._holder.twin)
+
     def is_unclear(self) -> bool:
         """Whether an ending was sent, or joined to a transaction, of which it is not known what became."""
         return self._joined is not None or self.unanswered is not None
+
+    def is_to_be_asked_for(self) -> bool:
+        """Whether a transaction that it was completed in has ended, and nobody asked how."""
+        return self._joined is not None and not self._joined.is_open()
 
     def is_here(self) -> bool:
         """Whether this is the process that claimed. A forked child holds nothing of its parent's."""
@@ -137,10 +153,11 @@ class Claim:
         )
 
     @known_options
-    def complete(self, result: Any = None, *, connection: "sqlite3.Connection | None" = None) -> None:
+    def complete(self, result: Any = None, *, connection: object = None) -> None:
         """End the claim: the job is done, for good.
 
-        With a `connection` this is part of its transaction: if that is rolled back, so is the completion.
+        With a `connection` this is part of its transaction: if that is rolled back, so is the completion. It should be
+        the last statement before the commit.
         """
         settlement = self._completion(result)
         if connection is None:
@@ -156,7 +173,11 @@ class Claim:
         by `with claim`. Jobs that are enqueued with this `connection` belong to it. On SQLite nobody else can write
         meanwhile, so be brief.
         """
-        return Transaction(self, transactional(self._holder.store), self._holder.keeper)
+        return self.transaction_on(None)
+
+    def transaction_on(self, loop: "AbstractEventLoop | None") -> Transaction:
+        """Return that block for an event loop, beside which it is entered and left in a thread."""
+        return Transaction(self, transactional(self._holder.store), self._holder.keeper, loop)
 
     @known_options
     def fail(self, why: str | BaseException, *, final: bool = False) -> None:
@@ -256,7 +277,7 @@ class Claim:
         """Tell whether a completion in a transaction of the caller's is all that there is to be done."""
         if self._joined is None:
             return False
-        if transactional(self._holder.store).is_open(self._joined):
+        if self._joined.is_open():
             if error is not None:
                 error.add_note("tenure: the job is completed if your transaction is committed, else its lease runs out")
             return True
@@ -271,9 +292,15 @@ class Claim:
     def _take_back_if_undone(self) -> bool:
         """Hold the job again if the transaction that completed it was rolled back; tell whether it was."""
         jobs = self._holder.store.find(Query(ids=(self.id,))).jobs
-        is_undone = any(job.state is State.RUNNING and job.fence == self.fence for job in jobs)
+        return self.take_back_if_running(jobs[0] if jobs else None)
+
+    def take_back_if_running(self, job: Job | None) -> bool:
+        """Hold the job again if it runs as before: then the transaction that completed it was rolled back."""
+        is_undone = job is not None and job.state is State.RUNNING and job.fence == self.fence
         if is_undone:
             self._hold_again()
+        else:
+            self._joined = None
         return is_undone
 
     def _hold_again(self) -> None:
@@ -291,7 +318,7 @@ class Claim:
             if not landed:
                 raise self.lost()
             self.note(settlement, landed=True)
-            self._joined = connection
+            self._joined = joined
 
     def _is_held_in(self, joined: Joined) -> bool:
         (holding,) = joined.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])
@@ -340,7 +367,7 @@ class Claim:
 
     def must_be_held(self) -> None:
         """Raise if this claim has ended, or was made by another process."""
-        if self._joined is not None and not transactional(self._holder.store).is_open(self._joined):
+        if self.is_to_be_asked_for():
             self._take_back_if_undone()
         if self._outcome is not None:
             raise self.lost(f"it was {self._outcome} already")

@@ -7,6 +7,7 @@ from typing import Self
 
 from tenure.claim import Claim, Holder
 from tenure.core.job import Outcome
+from tenure.core.operations import LARGEST_BATCH, Query
 from tenure.errors import StoreUnavailable
 from tenure.facts import facts
 
@@ -51,7 +52,17 @@ class Claims(list[Claim]):
         finally:
             self._holder.keeper.drop([claim.lease for claim in self._all])
 
+    def _take_back_what_was_rolled_back(self) -> None:
+        """Hold the jobs again whose completion was part of a transaction of the caller's that came to nothing."""
+        unclear = [claim for claim in self._all if claim.is_to_be_asked_for()]
+        if unclear:
+            found = self._holder.store.find(Query(ids=tuple(claim.id for claim in unclear), limit=LARGEST_BATCH)).jobs
+            jobs = {job.id: job for job in found}
+            for claim in unclear:
+                claim.take_back_if_running(jobs.get(claim.id))
+
     def _settle_the_rest(self, error: BaseException | None) -> None:
+        self._take_back_what_was_rolled_back()
         rest = [claim for claim in self._all if not claim.is_settled and not claim.lease.is_over]
         if not rest:
             return

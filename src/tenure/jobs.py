@@ -51,7 +51,6 @@ from tenure.transaction import transactional
 from tenure.worker_options import WorkerOptions
 
 if TYPE_CHECKING:
-    import sqlite3
     from contextlib import AbstractContextManager
 
     from tenure.aio import AsyncJobs
@@ -118,7 +117,7 @@ class Jobs(Registry):
         timeout: Seconds | None = None,
         meta: Mapping[str, str] | None = None,
         id: str | None = None,
-        connection: "sqlite3.Connection | None" = None,
+        connection: object = None,
     ) -> str:
         """Store a job and return its id; the id of the live job that has the key, if one has.
 
@@ -142,7 +141,7 @@ class Jobs(Registry):
         return self.enqueue_many([job], connection=connection)[0]
 
     @known_options
-    def enqueue_many(self, jobs: Iterable[NewJob], *, connection: "sqlite3.Connection | None" = None) -> list[str]:
+    def enqueue_many(self, jobs: Iterable[NewJob], *, connection: object = None) -> list[str]:
         """Store all of these jobs, or none; return their ids in order. With a `connection`, in its transaction."""
         if not isinstance(jobs, Iterable):
             raise ConfigurationError(f"enqueue_many takes several jobs, not {jobs!r}")
@@ -373,7 +372,9 @@ class Jobs(Registry):
             if self._opened is None:
                 backend = open_store(self._store)
                 keeper = Keeper(backend.extend)
-                holder = Holder(store=backend, keeper=keeper, backoff=self._backoff, random=random.random)
+                holder = Holder(
+                    store=backend, keeper=keeper, backoff=self._backoff, random=random.random, twin=lambda: self.aio
+                )
                 self._opened = backend, holder
             return self._opened
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Generator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenure.backends.protocol import Claiming, Transactional
 from tenure.core import transitions
@@ -14,7 +14,7 @@ from tenure.facts import facts
 from tenure.keeper import Keeper, ticks
 
 if TYPE_CHECKING:
-    import sqlite3
+    from asyncio import AbstractEventLoop
 
     from tenure.claim import Claim
 
@@ -24,15 +24,18 @@ log = logging.getLogger(__name__)
 class Transaction:
     """Left quietly, it completes the job and commits; an exception undoes it, and is recorded as by `with claim`."""
 
-    __slots__ = ("_claim", "_keeper", "_steps", "_store")
+    __slots__ = ("_claim", "_keeper", "_loop", "_steps", "_store")
 
-    def __init__(self, claim: "Claim", store: Transactional, keeper: Keeper) -> None:
+    def __init__(
+        self, claim: "Claim", store: Transactional, keeper: Keeper, loop: "AbstractEventLoop | None" = None
+    ) -> None:
         self._claim = claim
         self._store = store
         self._keeper = keeper
+        self._loop = loop
         self._steps = self._one_commit()
 
-    def __enter__(self) -> "sqlite3.Connection":
+    def __enter__(self) -> Any:
         return next(self._steps)
 
     def __exit__(
@@ -57,17 +60,20 @@ class Transaction:
             # An interrupt may have come before anything was done.
             self._steps.close()
 
-    def _one_commit(self) -> "Generator[sqlite3.Connection]":
+    def _one_commit(self) -> Generator[Any]:
         claim = self._claim
         claim.must_be_held()
         claim.prove()
         self._keeper.keep([claim.lease])
         completion: Settlement | None = None
         try:
+            if not self._store.is_exclusive:
+                # Not in the transaction: the job would be locked until its end, and nobody could extend the lease.
+                claim.extend()
             # Not under the lock of the claim: the block may use it.
-            with self._store.transaction() as connection:
+            with self._store.transaction(self._loop) as connection:
                 started_at = ticks()
-                is_held = self._is_held(connection)
+                is_held = not self._store.is_exclusive or self._is_held(connection)
                 if is_held:
                     yield connection
                     completion = self._complete(connection)
@@ -81,6 +87,7 @@ class Transaction:
             claim.note(completion, landed=True)
 
     def _is_held(self, connection: object) -> bool:
+        """Tell whether the job is held; from now on nobody else can take it."""
         hold = self._claim.lease.hold
         with self._store.joined(connection) as joined:
             (holding,) = joined.extend([Extension(hold=hold, lease=self._claim.lease.length)])
@@ -97,14 +104,22 @@ class Transaction:
         if isinstance(claim.result, Answer):
             raise ConfigurationError(f"a transaction completes the job; raise {claim.result} instead, which undoes it")
         completion = transitions.completed(claim.lease.hold, claim.result)
-        with self._store.joined(connection) as joined:
+        with self._store.joined(self._usable(connection)) as joined:
             (landed,) = joined.settle([completion])
         if not landed:
             raise claim.lost()
         return completion
 
+    def _usable(self, connection: object) -> object:
+        """Return the connection as it is used in this thread."""
+        if self._loop is None:
+            return connection
+        from tenure.connections.caller import awaited_on
+
+        return awaited_on(self._loop, connection)
+
     def _say_if_it_took_long(self, seconds: float) -> None:
-        if seconds > self._claim.lease.length / 3:
+        if self._store.is_exclusive and seconds > self._claim.lease.length / 3:
             log.warning(
                 "the transaction of job %s took %.1f s of a lease of %g s; while it was open, nobody else could write",
                 self._claim.id,
@@ -118,7 +133,7 @@ def transactional(store: Claiming) -> Transactional:
     """Return the store if it has transactions, or raise."""
     if not isinstance(store, Transactional):
         raise ConfigurationError(
-            f"the {type(store).__name__.lower()} store has no transactions to share; use sqlite://, or leave out "
-            "connection= and transaction()"
+            f"the {type(store).__name__.lower()} store has no transactions to share; use postgresql:// or sqlite://, "
+            "or leave out connection= and transaction()"
         )
     return store

@@ -592,7 +592,7 @@ def test_a_connection_to_another_file_is_refused(jobs: tenure.Jobs, folder: Path
 
 def test_what_is_no_connection_is_refused(jobs: tenure.Jobs) -> None:
     with pytest.raises(tenure.ConfigurationError, match=r"must be a sqlite3\.Connection"):
-        jobs.enqueue("next", connection="tenure.db")  # type: ignore[arg-type]
+        jobs.enqueue("next", connection="tenure.db")
 
 
 def test_a_transaction_that_has_read_an_older_state_is_told_to_begin_anew(

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tenure.aio.look import Look
 from tenure.claims import Claims
@@ -28,6 +28,12 @@ Wait = Callable[[tuple[str, ...] | None, tuple[str, ...] | None, float], None]
 OPERATIONS = 8
 LOOKOUTS = 4
 """How many waits go on at once. Where more different ones are wanted, they take turns within a second."""
+
+
+class Runs(Protocol):
+    """Where an operation can be run to its end."""
+
+    async def run(self, function: Callable[[], R]) -> R: ...
 
 
 class Threads:
@@ -153,6 +159,16 @@ async def run_alone(function: Callable[[], R]) -> R:
     """Run a function in a thread of its own, which ends with it."""
     with ThreadPoolExecutor(1, "tenure-single") as executor:
         return await ended(hop(executor, function))
+
+
+class Alone:
+    """Runs each operation in a thread of its own."""
+
+    async def run(self, function: Callable[[], R]) -> R:
+        return await run_alone(function)
+
+
+ALONE = Alone()
 
 
 def hop(executor: ThreadPoolExecutor, function: Callable[[], R]) -> asyncio.Future[R]:

@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar, Unpack
 
 from tenure import results
-from tenure.aio.threads import Threads, run_alone
+from tenure.aio.threads import ALONE, Runs, Threads, run_alone
 from tenure.backends.urls import Store
 from tenure.claim import Claim
 from tenure.claims import Claims
+from tenure.connections.caller import awaited_on, is_async
 from tenure.core import checks
 from tenure.core.checks import Seconds, known_options
 from tenure.core.filters import Filters, Names, query_of
@@ -30,7 +31,6 @@ from tenure.tasks.task import Task
 from tenure.worker_options import WorkerOptions
 
 if TYPE_CHECKING:
-    import sqlite3
     from contextlib import AbstractContextManager
 
     from tenure.testing import Rehearsal
@@ -47,7 +47,7 @@ class Twin(Protocol[S]):
     sync: S
 
     @property
-    def threads(self) -> Threads: ...
+    def threads(self) -> Runs: ...
 
 
 def awaited(
@@ -64,10 +64,15 @@ def awaited(
         if reads:
             args = tuple(_read(each) for each in args)  # type: ignore[assignment]
             options = {name: _read(each) for name, each in options.items()}  # type: ignore[assignment]
-        if options.get("connection") is not None:
-            # The connection is the caller's, and belongs to the caller's thread.
+        connection = options.get("connection")
+        if connection is None:
+            return await self.threads.run(partial(verb, self.sync, *args, **options))
+        if not is_async(connection):
+            # It is the caller's, and belongs to the caller's thread.
             return verb(self.sync, *args, **options)
-        return await self.threads.run(partial(verb, self.sync, *args, **options))
+        options["connection"] = awaited_on(asyncio.get_running_loop(), connection)
+        # In a thread of its own: all others may be waiting for the end of the transaction that this is part of.
+        return await run_alone(partial(verb, self.sync, *args, **options))
 
     return call
 
@@ -141,7 +146,7 @@ class AsyncJobs(OnlyAsync):
     async def claimed(self, id: str, *, fence: int, token: str, lease: Seconds = 60.0) -> "AsyncClaim":
         """Return the handle of a claim that was made elsewhere, as `Jobs.claimed` does."""
         find = partial(self.sync.claimed, id, fence=fence, token=token, lease=lease)
-        return AsyncClaim(self, await self.threads.run(find))
+        return (await self.threads.run(find)).aio
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any, Any]]:
@@ -220,18 +225,18 @@ class AsyncJobs(OnlyAsync):
 class AsyncClaim(OnlyAsync):
     """The awaited twin of a `Claim`. Used as an async block it is kept alive, and completed on leaving."""
 
-    __slots__ = ("_jobs", "sync")
+    __slots__ = ("_twin", "sync")
 
-    def __init__(self, jobs: AsyncJobs, claim: Claim) -> None:
+    def __init__(self, claim: Claim, twin: Callable[[], AsyncJobs] | None) -> None:
         self.sync = claim
-        self._jobs = jobs
+        self._twin = twin
 
     def __repr__(self) -> str:
         return repr(self.sync).replace("Claim", "AsyncClaim", 1)
 
     @property
-    def threads(self) -> Threads:
-        return self._jobs.threads
+    def threads(self) -> Runs:
+        return ALONE if self._twin is None else self._twin().threads
 
     @property
     def id(self) -> str:
@@ -281,13 +286,14 @@ class AsyncClaim(OnlyAsync):
     progress = awaited(Claim.progress)
 
     @asynccontextmanager
-    async def transaction(self) -> "AsyncIterator[sqlite3.Connection]":
+    async def transaction(self) -> AsyncIterator[Any]:
         """Give a connection to the store's database, for writes that commit together with the completion.
 
-        As that of a `Claim`. The connection is used here, in the thread of the event loop: be brief.
+        As that of a `Claim`. On PostgreSQL it is a `psycopg.AsyncConnection`. On SQLite it is a plain one, used in the
+        thread of the event loop: be brief.
         """
-        block, inside = self.sync.transaction(), copy_context()
-        entered: list[sqlite3.Connection] = []
+        block, inside = self.sync.transaction_on(asyncio.get_running_loop()), copy_context()
+        entered: list[Any] = []
 
         def enter() -> None:
             entered.append(inside.run(block.__enter__))
@@ -322,7 +328,7 @@ class AsyncClaims(list[AsyncClaim], OnlyAsync):
     """The awaited twin of `Claims`. As an async block, all are kept alive; the unsettled are released."""
 
     def __init__(self, jobs: AsyncJobs, claims: Claims) -> None:
-        super().__init__(AsyncClaim(jobs, claim) for claim in claims)
+        super().__init__(claim.aio for claim in claims)
         self.sync = claims
         self._jobs = jobs
 

@@ -37,7 +37,7 @@ is stored.
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from tenure.core.job import Entry
 from tenure.core.operations import (
@@ -62,6 +62,9 @@ from tenure.core.operations import (
     Stats,
     Worker,
 )
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 Clock = Callable[[], datetime]
 """Returns the present moment, with a time zone."""
@@ -293,25 +296,31 @@ class Joined(Protocol):
         """Do as `Claiming.settle` does."""
         ...
 
+    def is_open(self) -> bool:
+        """Tell whether that transaction is still to be committed or rolled back, as far as its connection knows."""
+        ...
+
 
 @runtime_checkable
 class Transactional(Protocol):
     """A store whose operations can share a transaction with writes of the caller's own."""
 
-    def transaction(self) -> AbstractContextManager[Any]:
+    is_exclusive: ClassVar[bool]
+    """Whether nobody else can write while a transaction is open: then leases cannot be extended meanwhile."""
+
+    def transaction(self, loop: "AbstractEventLoop | None" = None) -> AbstractContextManager[Any]:
         """Give a connection in a transaction: committed when its block is left, undone by an exception.
 
-        What the caller's own statements raise goes on as it is.
+        With an event loop, the connection is for that loop, if the store's driver has such; the block itself is entered
+        and left in another thread. What the caller's own statements raise goes on as it is.
         """
         ...
 
     def joined(self, connection: object) -> AbstractContextManager[Joined]:
         """Give operations that happen in the transaction of this connection, if that is committed.
 
-        The connection is the caller's, or one that `transaction` gave.
+        The connection is the caller's, or one that `transaction` gave. An async one has to be such as
+        `connections.caller.awaited_on` returns. What an error of the server's means for the caller's transaction is
+        the caller's to know: such errors may go on as the driver raised them.
         """
-        ...
-
-    def is_open(self, connection: object) -> bool:
-        """Tell whether a transaction of this connection is still to be committed or rolled back."""
         ...

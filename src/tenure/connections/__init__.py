@@ -1,1 +1,1 @@
-"""Connections of the caller's own, one small adapter a driver: statements that join the caller's transaction."""
+"""Connections of the caller's, in whose transactions statements of ours take part."""

@@ -15,8 +15,6 @@ from tenure.errors import ConfigurationError
 from tenure.tasks.arguments import Arguments
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from tenure.aio import AsyncCall, AsyncJobs, AsyncTask
 
 P = ParamSpec("P")
@@ -40,7 +38,7 @@ class Options(TypedDict, total=False):
     timeout: Seconds | None
     meta: Mapping[str, str]
     id: str | None
-    connection: "sqlite3.Connection | None"
+    connection: object
 
 
 class Client(Protocol):
@@ -49,7 +47,7 @@ class Client(Protocol):
     @property
     def aio(self) -> "AsyncJobs": ...
 
-    def enqueue_many(self, jobs: Iterable[NewJob], *, connection: "sqlite3.Connection | None" = None) -> list[str]: ...
+    def enqueue_many(self, jobs: Iterable[NewJob], *, connection: object = None) -> list[str]: ...
 
     def get(self, id: str) -> Job | None: ...
 
@@ -72,7 +70,7 @@ class Call(Generic[P, C, R]):
 
     task: "Task[P, C, R]"
     options: Mapping[str, Any] = field(default_factory=dict)
-    connection: "sqlite3.Connection | None" = None
+    connection: object = None
 
     @property
     def aio(self) -> "AsyncCall[P, C, R]":

@@ -12,6 +12,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tenure.backends.postgres.settings import session_settings
+from tenure.backends.postgres.transaction import OneAsyncTransaction, OneTransaction
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 
@@ -48,17 +49,27 @@ class Address:
         given = {**_from_environment(), **conninfo_to_dict(self.url)}
         settings = session_settings(self.timeout)
         options = " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
+        conninfo = self._conninfo(options=f"{options} {given.get('options') or ''}")
+        return psycopg.connect(conninfo, autocommit=autocommit, prepare_threshold=None)
+
+    def connect_alone(self) -> OneTransaction:
+        """Return a new connection for the caller, set as the server has it."""
+        return OneTransaction.connect(self._conninfo(), prepare_threshold=None)
+
+    async def connect_on_loop(self) -> OneAsyncTransaction:
+        """Return a new connection for the caller on this event loop."""
+        return await OneAsyncTransaction.connect(self._conninfo(), prepare_threshold=None)
+
+    def _conninfo(self, **own: str) -> str:
+        given = {**_from_environment(), **conninfo_to_dict(self.url)}
         defaults: dict[str, str | int] = {
             "connect_timeout": max(2, round(self.timeout)),
             "fallback_application_name": f"tenure {socket.gethostname()}:{os.getpid()}",
             "tcp_user_timeout": round(1000 * (self.timeout + self.grace)),
             **KEEPALIVES,
         }
-        own = {"options": f"{options} {given.get('options') or ''}", "client_encoding": "UTF8"}
-        conninfo = make_conninfo(
-            self.url, **{name: value for name, value in defaults.items() if name not in given}, **own
-        )
-        return psycopg.connect(conninfo, autocommit=autocommit, prepare_threshold=None)
+        unsaid = {name: value for name, value in defaults.items() if name not in given}
+        return make_conninfo(self.url, **unsaid, **own, client_encoding="UTF8")
 
 
 def address_of(url: str, shown: str) -> Address:

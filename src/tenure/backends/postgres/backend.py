@@ -1,10 +1,14 @@
 """The operations of the PostgreSQL store, each one transaction."""
 
-from collections.abc import Collection, Sequence
+from asyncio import AbstractEventLoop
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 from tenure.backends.postgres import claiming, enqueueing, moving, reading, scheduling, settling
 from tenure.backends.postgres.address import address_of
 from tenure.backends.postgres.database import Database
+from tenure.backends.postgres.joining import Joined
 from tenure.backends.postgres.standing import standing
 from tenure.backends.postgres.tidying import Tidying
 from tenure.backends.postgres.values import array, duration, optional_array
@@ -44,6 +48,8 @@ BESIDE = 64
 
 class PostgreSQL:
     """A `Backend` on a server, for the threads and processes of many machines."""
+
+    is_exclusive: ClassVar[bool] = False
 
     def __init__(self, url: str, *, shown: str | None = None, clock: Clock | None = None) -> None:
         self._database = Database(address_of(url, shown or url), clock=clock)
@@ -158,6 +164,18 @@ class PostgreSQL:
 
     def workers(self) -> list[Worker]:
         return reading.workers(self._database)
+
+    @contextmanager
+    def transaction(self, loop: AbstractEventLoop | None = None) -> Iterator[Any]:
+        """Give a connection of psycopg for the caller's statements: committed on leaving, or undone."""
+        with self._database.transaction(loop) as connection:
+            yield connection
+
+    @contextmanager
+    def joined(self, connection: object) -> Iterator[Joined]:
+        """Give the operations that can be part of the transaction on a connection of the caller's."""
+        with self._database.joining(connection) as caller:
+            yield Joined(self._database, caller, self._wakeups.ring_for_jobs)
 
     def close(self) -> None:
         self._wakeups.close()

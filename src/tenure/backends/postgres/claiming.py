@@ -14,17 +14,13 @@ from datetime import datetime
 from typing import Any
 
 from tenure.backends.postgres.database import Database
+from tenure.backends.postgres.reach import FURTHER, SPARE
 from tenure.backends.postgres.rows import Row, claimed, job_of, progress_text
 from tenure.backends.postgres.settling import each_job_once, hold_values, lock_step, reap_expired
 from tenure.backends.postgres.values import array, duration, moment, optional_array
 from tenure.backends.postgres.wire import Step
 from tenure.backends.protocol import SWEEP
 from tenure.core.operations import Claimed, ClaimRequest, Extension, Holding
-
-SPARE = 16
-"""How many jobs of a line, beyond those wanted, are looked at: others may be taking the first."""
-FURTHER = 8
-"""How many times as many are looked at next, if that was not enough."""
 
 QUEUE, TYPE, PRIORITY, RUN_AT = 2, 1, 4, 5
 """Where these stand in a row."""

@@ -6,6 +6,7 @@ another connection, if its answer was lost and it may be repeated: such requests
 
 import random
 import time
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,9 +18,12 @@ from tenure.backends.postgres import trouble
 from tenure.backends.postgres.address import Address
 from tenure.backends.postgres.migrations import Migrations
 from tenure.backends.postgres.pool import Pool
-from tenure.backends.postgres.statement import Statements, statements_in, way_of
+from tenure.backends.postgres.statement import Statements, statements_in, texts_in, way_of
+from tenure.backends.postgres.transaction import OneAsyncTransaction, OneTransaction
 from tenure.backends.postgres.wire import BEGIN, COMMIT, Step
 from tenure.backends.protocol import Clock
+from tenure.connections.caller import Caller, caller_of
+from tenure.connections.loops import hop
 from tenure.core.operations import Schema
 
 T = TypeVar("T")
@@ -37,9 +41,11 @@ class Database:
     def __init__(self, address: Address, *, clock: Clock | None) -> None:
         self.address = address
         self.statements = statements_in(address.schema)
+        self.texts = texts_in(address.schema)
         self._clock = clock
         self._migrations = Migrations(address)
         self._pool = Pool(address, self._migrations)
+        self._identity: str | None = None
 
     def asking(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> Statements:
         """Return the statements for those who ask for these queues and types; None is all."""
@@ -95,6 +101,48 @@ class Database:
 
         return self._do(in_a_transaction, may_repeat=may_repeat)
 
+    def identity(self) -> str:
+        """Return which store this is; its schema is there then."""
+        if self._identity is None:
+            (self._identity,) = self.ask([Step(self.statements["join"]["store"])])
+        return str(self._identity)
+
+    def forget_identity(self) -> None:
+        """Ask anew when it is next asked for: the store may have been made anew."""
+        self._identity = None
+
+    @contextmanager
+    def transaction(self, loop: AbstractEventLoop | None) -> Iterator[OneTransaction | OneAsyncTransaction]:
+        """Give a connection of its own in a transaction: committed when the block is left, undone by an exception.
+
+        With an event loop it is one for that loop, and this is entered and left in another thread.
+        """
+        connection: OneTransaction | OneAsyncTransaction
+        with self._told():
+            connection = self.address.connect_alone() if loop is None else hop(loop, self.address.connect_on_loop())
+        do = _on(loop)
+        try:
+            with self._told():
+                do(connection.begin)
+            yield connection
+            with self._told_if_lost():
+                do(connection.end)
+        finally:
+            do(connection.undo)
+        for call in connection.after_commit:
+            call()
+
+    @contextmanager
+    def joining(self, connection: object) -> Iterator[Caller]:
+        """Give a connection of the caller's as it is used here. What it raises goes on, unless it can be explained."""
+        try:
+            yield caller_of(connection)
+        except Exception as exc:
+            told = trouble.of_the_caller(self.address, exc)
+            if told is None:
+                raise
+            raise told from exc
+
     def migrate(self) -> Schema:
         """Bring the schema up to date, whatever the URL says about that."""
         with self._told():
@@ -132,6 +180,21 @@ class Database:
             yield
         except (psycopg.Error, OSError) as exc:
             raise trouble.told(self.address, exc) from exc
+
+    @contextmanager
+    def _told_if_lost(self) -> Iterator[None]:
+        """Tell in our own words that a commit was not answered; what else is said is about the caller's work."""
+        try:
+            yield
+        except psycopg.Error as exc:
+            if trouble.is_lost(exc):
+                raise trouble.unanswered_commit(self.address, exc) from exc
+            raise
+
+
+def _on(loop: AbstractEventLoop | None) -> Callable[[Callable[[], Any]], None]:
+    """Return what does something at once, or on an event loop."""
+    return (lambda action: action()) if loop is None else (lambda action: hop(loop, action()))
 
 
 def _committed(steps: Sequence[Step]) -> list[Step]:

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
+from tenure.backends.postgres import functions
 from tenure.backends.postgres.address import Address
 from tenure.backends.postgres.statement import quoted, statements_in, texts_in
 from tenure.core.operations import Schema
@@ -30,7 +31,7 @@ ENCODINGS = {"UTF8", "SQL_ASCII"}
 OLDEST = 15
 """The oldest version of the server that our statements were run on."""
 
-WORKS_FROM = {1: 1}
+WORKS_FROM = {1: 1, 2: 1}
 """For each version, the oldest that a tenure may know to work with it."""
 
 
@@ -46,7 +47,9 @@ def script(schema: str, before: int = 0) -> str:
     for number, text in _outstanding(schema, before):
         note = applied.replace(":version", str(number)).replace(":works_from", str(WORKS_FROM[number]))
         parts += [text.strip(), f"{note};"]
-    return "\n\n".join(["-- The tables of a store.\nbegin;", *parts, "commit;\n"]) if parts else ""
+    if not parts:
+        return ""
+    return "\n\n".join(["-- The tables of a store.\nbegin;", *parts, functions.script(schema).strip(), "commit;\n"])
 
 
 class Migrations:
@@ -139,6 +142,8 @@ class Migrations:
                 # Without values, so that one message may have many statements.
                 connection.execute(text.encode())
                 raw.execute(self._statements["applied"].text, [number, WORKS_FROM[number]])
+            if found < current():
+                connection.execute(functions.script(self._address.schema).encode())
         return found
 
     @contextmanager

@@ -25,3 +25,8 @@ select pg_advisory_xact_lock(1952804469, hashtext(:name));
 -- name: applied
 insert into {schema}.versions (version, works_from)
 values (:version, :works_from);
+
+-- name: identity
+-- Which store this is.
+select to_json(id)
+from {schema}.store;

@@ -101,3 +101,13 @@ lost as materialized (
 {refused}
 select coalesce(json_agg(number), '[]')
 from lost;
+
+-- name: attempts
+-- How many attempts these jobs have had, and may have, each with its number; wherever they are.
+select coalesce(json_agg(json_build_array(asked.number, job.attempts, job.max_attempts)), '[]')
+from unnest(cast(:ids as text[])) with ordinality as asked (id, number)
+cross join lateral (
+  select attempts, max_attempts from {schema}.jobs where id = asked.id
+  union all
+  select attempts, max_attempts from {schema}.finished where id = asked.id
+) job;

@@ -19,6 +19,9 @@ ALL, OF_QUEUES, OF_QUEUES_AND_TYPES = "all", "of queues", "of queues and types"
 WAYS = (ALL, OF_QUEUES, OF_QUEUES_AND_TYPES)
 """The ways of asking for jobs. Each has statements of its own, whose plan looks at no more lines than asked for."""
 
+VALUE = re.compile(r"(?<!:):([a-z_]+)")
+"""A value that a statement names, `:so`; `::` is a cast."""
+
 Statements = Mapping[str, Mapping[str, "Statement"]]
 """By the name of the operation, and what the statement does."""
 
@@ -35,7 +38,7 @@ class Statement(NamedTuple):
 
 
 def numbered(text: str) -> Statement:
-    """Return a statement that names its values, `:so`, as one that numbers them; `::` is a cast."""
+    """Return a statement that names its values as one that numbers them."""
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -43,7 +46,7 @@ def numbered(text: str) -> Statement:
             names.append(match[1])
         return f"${names.index(match[1]) + 1}"
 
-    return statement(re.sub(r"(?<!:):([a-z_]+)", number, text), *names)
+    return statement(VALUE.sub(number, text), *names)
 
 
 def statement(text: str, *names: str) -> Statement:

@@ -19,6 +19,7 @@ What is taken is looked up first, so a unique violation tells that somebody took
 
 MISSING = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName, errors.UndefinedFunction)
 
+MISSING_STATES = {each.sqlstate for each in MISSING}
 
 STANDBY = errors.FeatureNotSupported
 """What a standby says to transactions that write, as all of ours do. It may be about to become the primary."""
@@ -66,6 +67,41 @@ def told(address: Address, error: psycopg.Error | OSError) -> TenureError:
     if NOT_LET_IN.search(reason):
         return StoreUnavailable(f"{store} does not let us in: {reason}; see user, password and database of the URL")
     return StoreUnavailable(f"{store} cannot be used: {reason}")
+
+
+def of_the_caller(address: Address, error: Exception) -> TenureError | None:
+    """Return what is raised in place of an error on a connection of the caller's; None if that goes on as it is.
+
+    Its driver, and perhaps a library around that, is one of several: only the code of the server is the same.
+    """
+    state, reason = _state_of(error), " ".join(str(error).split())
+    if state in MISSING_STATES:
+        return ConfigurationError(
+            f"connection leads to a database that has no store in the schema {address.schema!r}, unlike "
+            f"{address.shown!r}; one transaction can only hold both if they are in one database: {reason}"
+        )
+    if state == errors.InsufficientPrivilege.sqlstate:
+        return ConfigurationError(
+            f"the role of connection may not do this: {reason}; `tenure sql roles` prints what it needs"
+        )
+    return None
+
+
+def unanswered_commit(address: Address, error: psycopg.Error) -> StoreUnavailable:
+    reason = " ".join(str(error).split())
+    return StoreUnavailable(
+        f"{address.shown!r} did not answer to the commit, which may have landed or not: {reason}; look what became of "
+        "the job"
+    )
+
+
+def _state_of(error: BaseException) -> str | None:
+    """Return the code of the server, of whatever library the error is; SQLAlchemy and Django wrap those of a driver."""
+    for each in (error, getattr(error, "orig", None), error.__cause__):
+        state = getattr(each, "sqlstate", None) or getattr(each, "pgcode", None)
+        if state is not None:
+            return str(state)
+    return None
 
 
 def all_in_use(address: Address) -> StoreUnavailable:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import parse_qsl, unquote
 
 from tenure.backends.protocol import SWEEP, Clock
@@ -51,6 +52,9 @@ from tenure.core.slots import checked_name
 from tenure.core.transitions import move_note
 from tenure.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
 PAUSE = statements(__package__, "pause")
 WORKERS = statements(__package__, "workers")
 
@@ -62,6 +66,8 @@ SHORTEST_POLL, LONGEST_POLL = 0.001, 0.025
 
 class SQLite:
     """A `Backend` in a file, for the threads and processes of one machine."""
+
+    is_exclusive: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -201,8 +207,11 @@ class SQLite:
         self._database.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection on the file for the caller's statements: committed on leaving, or undone."""
+    def transaction(self, loop: "AbstractEventLoop | None" = None) -> Iterator[sqlite3.Connection]:  # noqa: ARG002
+        """Give a connection on the file for the caller's statements: committed on leaving, or undone.
+
+        On an event loop it is the same: statements on a file are not awaited.
+        """
         with self._database.transaction() as connection:
             yield connection
 
@@ -211,12 +220,6 @@ class SQLite:
         """Give the operations that can be part of the transaction on a connection of the caller's."""
         with self._database.joining(connection) as write:
             yield Joined(write)
-
-    def is_open(self, connection: object) -> bool:
-        try:
-            return isinstance(connection, sqlite3.Connection) and connection.in_transaction
-        except sqlite3.ProgrammingError:  # it is closed
-            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +236,9 @@ class Joined:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return settling.settle(self.write, settlements)
+
+    def is_open(self) -> bool:
+        return self.write.is_open
 
 
 def open_sqlite(url: str) -> SQLite:

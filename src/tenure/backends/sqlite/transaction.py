@@ -1,18 +1,12 @@
 """The connection that a caller gets for one transaction."""
 
-import re
 import sqlite3
 from contextlib import suppress
 from typing import Any, NoReturn, Self
 
+from tenure.backends.sql.one_transaction import OURS, refuse_to_end
 from tenure.backends.sqlite.patience import patiently
 from tenure.errors import ConfigurationError
-
-OURS = "this transaction is committed when its block is left, and rolled back by an exception"
-
-ENDS_IT = re.compile(
-    r"(\s|;|--[^\n]*\n|/\*.*?\*/)*(begin|commit|end|rollback(?!\s+(transaction\s+)?to\b))\b", re.IGNORECASE | re.DOTALL
-)
 
 
 class OneTransaction(sqlite3.Connection):
@@ -90,5 +84,4 @@ class OneCursor(sqlite3.Cursor):
         if not self.connection.is_open:
             return
         self.connection.must_be_open()
-        if ENDS_IT.match(statement):
-            raise ConfigurationError(f"{OURS}; leave out {statement!r}")
+        refuse_to_end(statement)

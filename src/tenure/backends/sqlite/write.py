@@ -30,6 +30,14 @@ class Write:
         self._lanes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._counts: Counter[tuple[str, Event]] = Counter()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the transaction is still to be committed or rolled back."""
+        try:
+            return self._db.in_transaction
+        except sqlite3.ProgrammingError:  # the connection is closed
+            return False
+
     def execute(self, statement: str, values: Values) -> sqlite3.Cursor:
         return self._db.execute(statement, values)
 

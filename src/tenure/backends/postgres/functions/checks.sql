@@ -1,0 +1,327 @@
+-- Check what a caller passes, before anything is changed. The limits, and what is said of them, are those of Python.
+-- Only the other functions call these, which have set the rights and the search path.
+
+create or replace function {schema}.refused(message text)
+returns text
+language plpgsql
+as $function$
+begin
+  raise exception using errcode = 'invalid_parameter_value', message = message;
+end
+$function$;
+
+-- A value as an error shows it: short, whatever it is.
+create or replace function {schema}.shown(given jsonb)
+returns text
+language plpgsql
+as $function$
+declare
+  value text := coalesce(given #>> '{{}}', 'null');
+begin
+  if length(value) > {longest_shown} then
+    value := left(value, {longest_shown}) || '…';
+  end if;
+  return case when jsonb_typeof(given) = 'string' then quote_literal(value) else value end;
+end
+$function$;
+
+-- What is read as `jsonb` has no NUL, no lone surrogate, and no number that cannot be computed with.
+create or replace function {schema}.checked_json(option text, given text)
+returns jsonb
+language plpgsql
+as $function$
+begin
+  return cast(given as jsonb);
+exception
+  when data_exception or program_limit_exceeded then
+    perform {schema}.refused(format('%s is not JSON that every store can keep: %s', option, sqlerrm));
+end
+$function$;
+
+create or replace function {schema}.checked_depth(option text, given jsonb)
+returns jsonb
+language plpgsql
+as $function$
+begin
+  if jsonb_path_exists(given, 'strict $.**{{{too_deep}}}') then
+    perform {schema}.refused(format('%s is nested more than %s deep', option, {deepest}));
+  end if;
+  if jsonb_path_exists(
+    given, 'strict $.** ? (@.type() == "number" && (@ > {greatest_double} || @ < -{greatest_double}))'
+  ) then
+    perform {schema}.refused(format('%s has a number that is too large to be read by everybody', option));
+  end if;
+  return given;
+end
+$function$;
+
+create or replace function {schema}.checked_list(option text, given json, most integer)
+returns json
+language plpgsql
+as $function$
+begin
+  if given is null or json_typeof(given) <> 'array' then
+    perform {schema}.refused(format('%s must be a JSON array, not %s', option, coalesce(json_typeof(given), 'null')));
+  end if;
+  if json_array_length(given) > most then
+    perform {schema}.refused(format('%s has %s entries and may have %s', option, json_array_length(given), most));
+  end if;
+  return given;
+end
+$function$;
+
+create or replace function {schema}.checked_object(option text, given jsonb, known text[])
+returns jsonb
+language plpgsql
+as $function$
+declare
+  unknown text;
+begin
+  if given is null or jsonb_typeof(given) <> 'object' then
+    perform {schema}.refused(format('%s must be a JSON object, not %s', option, {schema}.shown(given)));
+  end if;
+  select field into unknown from jsonb_object_keys(given) as field where field <> all (known) limit 1;
+  if found then
+    perform {schema}.refused(format(
+      '%s has no option %s; it has %s', option, {schema}.shown(to_jsonb(unknown)), array_to_string(known, ', ')
+    ));
+  end if;
+  return given;
+end
+$function$;
+
+create or replace function {schema}.checked_name(option text, given jsonb)
+returns text
+language plpgsql
+as $function$
+declare
+  value text := given #>> '{{}}';
+begin
+  if value is null or jsonb_typeof(given) <> 'string' then
+    perform {schema}.refused(format('%s must be a string, not %s', option, {schema}.shown(given)));
+  end if;
+  if length(value) not between 1 and {longest_name} then
+    perform {schema}.refused(format(
+      '%s must have 1 to {longest_name} characters, not %s: %s', option, length(value), {schema}.shown(given)
+    ));
+  end if;
+  -- In a database without an encoding these would be bytes, and no characters.
+  if
+    value ~ '^ | $' or value ~ '[{control_characters}]'
+    or (getdatabaseencoding() = 'UTF8' and value ~ '[{invisible_characters}]')
+  then
+    perform {schema}.refused(format(
+      '%s must be printable text without space around it, not %s', option, {schema}.shown(given)
+    ));
+  end if;
+  return value;
+end
+$function$;
+
+-- At least one name, each once; null for null.
+create or replace function {schema}.checked_names(option text, given text[])
+returns text[]
+language plpgsql
+as $function$
+begin
+  if given is null then
+    return null;
+  end if;
+  if cardinality(given) not between 1 and {largest_batch} then
+    perform {schema}.refused(format(
+      '%s must name 1 to {largest_batch}, not %s; leave it out for all', option, cardinality(given)
+    ));
+  end if;
+  return array(select distinct {schema}.checked_name(option, to_jsonb(name)) from unnest(given) as name);
+end
+$function$;
+
+create or replace function {schema}.checked_whole(option text, given jsonb, smallest bigint, largest bigint)
+returns bigint
+language plpgsql
+as $function$
+declare
+  value numeric := case when jsonb_typeof(given) = 'number' then cast(given as numeric) end;
+begin
+  if value is null or value <> trunc(value) then
+    perform {schema}.refused(format('%s must be a whole number, not %s', option, {schema}.shown(given)));
+  end if;
+  if value not between smallest and largest then
+    perform {schema}.refused(format('%s must be %s to %s, not %s', option, smallest, largest, {schema}.shown(given)));
+  end if;
+  return value;
+end
+$function$;
+
+create or replace function {schema}.checked_number(option text, given jsonb, smallest numeric, largest numeric)
+returns double precision
+language plpgsql
+as $function$
+declare
+  value numeric := case when jsonb_typeof(given) = 'number' then cast(given as numeric) end;
+begin
+  if value is null or value not between smallest and largest then
+    perform {schema}.refused(format(
+      '%s must be a number from %s to %s, not %s', option, smallest, largest, {schema}.shown(given)
+    ));
+  end if;
+  return value;
+end
+$function$;
+
+-- A duration in seconds, as microseconds.
+create or replace function {schema}.checked_duration(option text, given jsonb, smallest numeric, largest numeric)
+returns bigint
+language plpgsql
+as $function$
+begin
+  return round({schema}.checked_number(option || ' in seconds', given, smallest, largest) * 1000000);
+end
+$function$;
+
+-- Written with its zone, so that nothing depends on the settings of whoever asks.
+create or replace function {schema}.checked_moment(option text, given jsonb)
+returns timestamptz
+language plpgsql
+as $function$
+declare
+  value text := given #>> '{{}}';
+  moment timestamptz;
+begin
+  if value ~ '^\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)$' then
+    begin
+      moment := cast(value as timestamptz);
+    exception
+      when datetime_field_overflow or invalid_datetime_format then
+        moment := null;
+    end;
+  end if;
+  if moment is null then
+    perform {schema}.refused(format(
+      '%s must be a moment with its time zone, such as 2026-01-31T12:00:00Z, not %s', option, {schema}.shown(given)
+    ));
+  end if;
+  if moment not between '{earliest}' and '{latest}' then
+    perform {schema}.refused(format(
+      '%s must be from {earliest} to {latest}, not %s', option, {schema}.shown(given)
+    ));
+  end if;
+  return moment;
+end
+$function$;
+
+create or replace function {schema}.checked_choice(option text, given jsonb, allowed text[])
+returns text
+language plpgsql
+as $function$
+begin
+  if (jsonb_typeof(given) = 'string' and given #>> '{{}}' = any (allowed)) is not true then
+    perform {schema}.refused(format(
+      '%s must be %s, not %s',
+      option, (select string_agg(quote_literal(word), ' or ') from unnest(allowed) as word), {schema}.shown(given)
+    ));
+  end if;
+  return given #>> '{{}}';
+end
+$function$;
+
+create or replace function {schema}.checked_truth(option text, given jsonb)
+returns boolean
+language plpgsql
+as $function$
+begin
+  if (jsonb_typeof(given) = 'boolean') is not true then
+    perform {schema}.refused(format('%s must be true or false, not %s', option, {schema}.shown(given)));
+  end if;
+  return cast(given as boolean);
+end
+$function$;
+
+-- The text of an error as it is stored: its end, where the reason stands, if it is too long.
+create or replace function {schema}.checked_error(option text, given jsonb)
+returns text
+language plpgsql
+as $function$
+declare
+  value text := given #>> '{{}}';
+  bytes bytea;
+begin
+  if coalesce(value, '') = '' or jsonb_typeof(given) <> 'string' then
+    perform {schema}.refused(format('%s must be text, not %s', option, {schema}.shown(given)));
+  end if;
+  bytes := convert_to(value, 'UTF8');
+  if length(bytes) <= {longest_error} then
+    return value;
+  end if;
+  bytes := substr(bytes, length(bytes) - {longest_error} + octet_length({cut}) + 1);
+  -- The cut may have gone through a character.
+  while get_byte(bytes, 0) between 128 and 191 loop
+    bytes := substr(bytes, 2);
+  end loop;
+  return {cut} || convert_from(bytes, 'UTF8');
+end
+$function$;
+
+-- The labels of a job as they are stored: null for none.
+create or replace function {schema}.checked_meta(option text, given jsonb)
+returns text
+language plpgsql
+as $function$
+declare
+  label text;
+  content jsonb;
+  size integer := 0;
+begin
+  if jsonb_typeof(given) <> 'object' then
+    perform {schema}.refused(format('%s must map strings to strings, not %s', option, {schema}.shown(given)));
+  end if;
+  for label, content in select key, value from jsonb_each(given) loop
+    perform {schema}.checked_name(option || ' label', to_jsonb(label));
+    if jsonb_typeof(content) <> 'string' then
+      perform {schema}.refused(format('%s[%L] must be text, not %s', option, label, {schema}.shown(content)));
+    end if;
+    size := size + octet_length(label) + octet_length(content #>> '{{}}');
+  end loop;
+  if size > {longest_meta} then
+    perform {schema}.refused(format('%s has %s bytes; at most {longest_meta} are kept', option, size));
+  end if;
+  return nullif(cast(given as text), '{{}}');
+end
+$function$;
+
+-- The payload of a job as it is stored: the text that was given, or that an object was written in.
+create or replace function {schema}.checked_payload(given text)
+returns text
+language plpgsql
+as $function$
+declare
+  value jsonb := {schema}.checked_json('payload', given);
+begin
+  if (jsonb_typeof(value) = 'object') is not true then
+    perform {schema}.refused(format('a payload is a JSON object, not %s', {schema}.shown(value)));
+  end if;
+  if octet_length(given) > {longest_payload} then
+    perform {schema}.refused(format(
+      'the payload has %s bytes of JSON and may have {longest_payload}; store the data elsewhere and pass its name',
+      octet_length(given)
+    ));
+  end if;
+  perform {schema}.checked_depth('payload', value);
+  return given;
+end
+$function$;
+
+-- An id in time order: UUID version 7, of a random one and the time in milliseconds.
+create or replace function {schema}.new_id()
+returns text
+language plpgsql
+as $function$
+declare
+  bytes bytea := uuid_send(gen_random_uuid());
+  milliseconds bytea := int8send(cast(floor(extract(epoch from statement_timestamp()) * 1000) as bigint));
+begin
+  bytes := overlay(bytes placing substr(milliseconds, 3) from 1 for 6);
+  bytes := set_byte(bytes, 6, 112 | (get_byte(bytes, 6) & 15));
+  return cast(encode(bytes, 'hex') as uuid);
+end
+$function$;

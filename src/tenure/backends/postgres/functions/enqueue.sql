@@ -1,0 +1,252 @@
+-- Store new jobs, as `Backend.enqueue` does.
+
+-- A job as it enters the store: every option decided and checked.
+create or replace function {schema}.checked_job(given json)
+returns {schema}.entry
+language plpgsql
+as $function$
+declare
+  job jsonb := {schema}.checked_object('a job', {schema}.checked_json('a job', cast(given as text)), '{job_fields}');
+  entry {schema}.entry;
+begin
+  -- Of these, null is as good as none.
+  job := job - array(
+    select key from jsonb_each(job) where value = 'null' and key = any ('{optional_fields}')
+  );
+  job := '{job_defaults}' || job;
+  if job ? 'run_at' and job ? 'delay' then
+    perform {schema}.refused(format(
+      'give run_at or delay, not both: run_at=%s, delay=%s', {schema}.shown(job -> 'run_at'), job -> 'delay'
+    ));
+  end if;
+  entry.id := case when job ? 'id' then {schema}.checked_name('id', job -> 'id') else {schema}.new_id() end;
+  entry.queue := {schema}.checked_name('queue', job -> 'queue');
+  entry.type := {schema}.checked_name('type', job -> 'type');
+  if job ? 'key' then
+    entry.key := {schema}.checked_name('key', job -> 'key');
+  end if;
+  entry.priority := {schema}.checked_whole(
+    'priority', job -> 'priority', {smallest_priority}, {greatest_priority}
+  );
+  if job ? 'run_at' then
+    entry.run_at := {schema}.checked_moment('run_at', job -> 'run_at');
+  end if;
+  entry.delay := case
+    when job ? 'delay' then {schema}.checked_duration('delay', job -> 'delay', 0, {longest_delay}) else 0
+  end;
+  if job -> 'max_attempts' <> 'null' then
+    entry.max_attempts := {schema}.checked_whole('max_attempts', job -> 'max_attempts', 1, {most_attempts});
+  end if;
+  entry.max_crashes := {schema}.checked_whole('max_crashes', job -> 'max_crashes', 1, {most_attempts});
+  if job ? 'timeout' then
+    entry.timeout := {schema}.checked_number(
+      'timeout in seconds', job -> 'timeout', {shortest_timeout}, {longest_timeout}
+    );
+  end if;
+  if job ? 'meta' then
+    entry.meta := {schema}.checked_meta('meta', job -> 'meta');
+  end if;
+  entry.payload := {schema}.checked_payload(case
+    when not job ? 'payload' then '{{}}'
+    when jsonb_typeof(job -> 'payload') = 'string' then job ->> 'payload'
+    else cast(given -> 'payload' as text)
+  end);
+  entry.must_be_new := {schema}.checked_choice('on_conflict', job -> 'on_conflict', '{on_conflict_choices}') = 'raise';
+  return entry;
+end
+$function$;
+
+-- Store these jobs; answer the ids of those that are there already.
+create or replace function {schema}.stored(entries {schema}.entry[])
+returns text[]
+language plpgsql
+as $function$
+#variable_conflict use_column
+declare
+  given_ids text[];
+  given_queues text[];
+  given_types text[];
+  given_keys text[];
+  given_priorities integer[];
+  given_run_ats timestamptz[];
+  given_delays bigint[];
+  given_max_attempts integer[];
+  given_max_crashes integer[];
+  given_timeouts double precision[];
+  given_metas text[];
+  given_payloads text[];
+  taken json;
+  twice json;
+begin
+  select
+    array_agg(entry.id), array_agg(entry.queue), array_agg(entry.type), array_agg(entry.key),
+    array_agg(entry.priority), array_agg(entry.run_at), array_agg(entry.delay), array_agg(entry.max_attempts),
+    array_agg(entry.max_crashes), array_agg(entry.timeout), array_agg(entry.meta), array_agg(entry.payload)
+  into
+    given_ids, given_queues, given_types, given_keys, given_priorities, given_run_ats, given_delays,
+    given_max_attempts, given_max_crashes, given_timeouts, given_metas, given_payloads
+  from unnest(entries) as entry;
+  {sql[enqueue][insert]} into taken;
+  {sql[enqueue][take back]} into twice;
+  return array(
+    select given_ids[cast(number as integer)] from json_array_elements_text(taken) as number
+    union all
+    select id from json_array_elements_text(twice) as id
+  );
+end
+$function$;
+
+-- jobs: a JSON array of objects. Answer the ids in the order asked, and whether this call stored them. If the key of one
+-- that says 'raise' is taken, nothing is stored: that one is marked, with the id of the job that has the key.
+-- Jobs without keys are stored in one go: an id that is taken is the same job. Where keys are, what becomes of each entry
+-- is decided from what is stored, in the order asked; if somebody else stores the same meanwhile it is decided anew.
+create or replace function {schema}.enqueue_many_v1(
+  jobs json
+)
+returns table (id text, created boolean, key_taken boolean)
+{as_owner}
+as $function$
+#variable_conflict use_column
+declare
+  entries {schema}.entry[] := array(
+    select {schema}.checked_job(asked.job)
+    from json_array_elements({schema}.checked_list('jobs', jobs, {most_enqueued})) with ordinality as asked (job, number)
+    order by asked.number
+  );
+  given_ids text[] := array(select entry.id from unnest(entries) as entry);
+  given_queues text[];
+  given_keys text[];
+  is_each_its_own boolean;
+  others text[];
+  held json;
+  known json;
+  each record;
+  is_taken boolean[];
+  holders text[];
+  holder text;
+  new_ones integer[];
+  answers text[];
+  refused_at integer;
+begin
+  if entries = '{{}}' then
+    return;
+  end if;
+  select count(distinct entry.id) = count(*) and count(entry.key) = 0
+  into is_each_its_own
+  from unnest(entries) as entry;
+  if is_each_its_own then
+    others := {schema}.stored(entries);
+    return query
+    select asked.id, asked.id not in (select unnest(others)), false
+    from unnest(given_ids) with ordinality as asked (id, number)
+    order by asked.number;
+    return;
+  end if;
+
+  select array_agg(entry.queue), array_agg(entry.key)
+  into given_queues, given_keys
+  from unnest(entries) as entry
+  where entry.key is not null;
+  for round in 1 .. {most_rounds} loop
+    -- Keys first: a job that is stored in between is then found by its id, not as one that has taken its own key.
+    {sql[enqueue][holders of keys]} into held;
+    {sql[enqueue][stored]} into known;
+    is_taken := array_fill(false, array[cardinality(entries)]);
+    holders := array_fill(cast(null as text), array[cardinality(entries)]);
+    new_ones := '{{}}';
+    answers := given_ids;
+    for each in
+      select
+        entry.id, entry.key, entry.must_be_new, cast(entry.number as integer) as number,
+        dense_rank() over (order by entry.id) as same_id,
+        dense_rank() over (order by entry.queue, entry.key) as same_key,
+        entry.id in (select json_array_elements_text(known)) as is_known, holder.id as holder
+      from
+        unnest(entries) with ordinality as entry (
+          id, queue, type, key, priority, run_at, delay, max_attempts, max_crashes, timeout, meta, payload, must_be_new,
+          number
+        )
+      left join (
+        select distinct held.value ->> 0 as queue, held.value ->> 1 as key, held.value ->> 2 as id
+        from json_array_elements(held) as held
+      ) holder on holder.queue = entry.queue and holder.key = entry.key
+      order by entry.number
+    loop
+      continue when each.is_known or is_taken[each.same_id];
+      if each.key is not null then
+        holder := coalesce(holders[each.same_key], each.holder);
+        if holder is not null then
+          answers[each.number] := holder;
+          refused_at := each.number;
+          exit when each.must_be_new;
+          refused_at := null;
+          continue;
+        end if;
+        holders[each.same_key] := each.id;
+      end if;
+      is_taken[each.same_id] := true;
+      new_ones := new_ones || each.number;
+    end loop;
+    begin
+      if refused_at is null and new_ones <> '{{}}' then
+        others := {schema}.stored(array(
+          select entries[number] from unnest(new_ones) with ordinality as new (number, turn) order by new.turn
+        ));
+        if others <> '{{}}' then
+          raise exception using errcode = 'TN001', message = 'somebody else was first';
+        end if;
+      end if;
+      return query
+      select
+        asked.id, refused_at is null and asked.number in (select unnest(new_ones)),
+        coalesce(asked.number = refused_at, false)
+      from unnest(answers) with ordinality as asked (id, number)
+      order by asked.number;
+      return;
+    exception
+      when sqlstate 'TN001' then null;
+    end;
+  end loop;
+  raise exception using
+    errcode = 'serialization_failure', message = 'others kept changing jobs of the same ids or keys; ask again';
+end
+$function$;
+
+-- Store one job; answer its id, or that of the job that has the key. With on_conflict => 'raise' that is an error.
+create or replace function {schema}.enqueue_v1(
+  type text,
+  payload json default '{{}}',
+  queue text default '{queue}',
+  priority integer default {priority},
+  run_at timestamptz default null,
+  delay double precision default null,
+  key text default null,
+  on_conflict text default '{on_conflict}',
+  max_attempts integer default {max_attempts},
+  max_crashes integer default {max_crashes},
+  timeout double precision default null,
+  meta json default null,
+  id text default null
+)
+returns text
+{as_owner}
+as $function$
+#variable_conflict use_variable
+declare
+  answer record;
+begin
+  select enqueued.id, enqueued.key_taken
+  into answer
+  from {schema}.enqueue_many_v1(json_build_array(json_build_object(
+    'type', type, 'payload', payload, 'queue', queue, 'priority', priority, 'run_at', run_at, 'delay', delay, 'key', key,
+    'on_conflict', on_conflict, 'max_attempts', max_attempts, 'max_crashes', max_crashes, 'timeout', timeout,
+    'meta', meta, 'id', id
+  ))) as enqueued;
+  if answer.key_taken then
+    raise exception using
+      errcode = 'unique_violation',
+      message = format('the key %L of queue %L is taken by job %L', key, queue, answer.id);
+  end if;
+  return answer.id;
+end
+$function$;

@@ -1,0 +1,191 @@
+-- End claims, each for its holder only.
+
+create or replace function {schema}.checked_settlement(given json)
+returns {schema}.settlement
+language plpgsql
+as $function$
+declare
+  asked jsonb := {schema}.checked_json('a settlement', cast(given as text));
+  settlement {schema}.settlement;
+begin
+  settlement.outcome := {schema}.checked_choice('outcome', asked -> 'outcome', '{outcomes}');
+  asked := {schema}.checked_object(
+    format('a settlement that says %L', settlement.outcome), asked,
+    array(select jsonb_array_elements_text(cast('{settlement_fields}' as jsonb) -> settlement.outcome))
+  );
+  -- Of these, null is as good as none.
+  asked := asked - array(
+    select key from jsonb_each(asked) where value = 'null' and key in ('error', 'delay', 'final')
+  );
+  settlement.id := {schema}.checked_name('id', asked -> 'id');
+  settlement.fence := {schema}.checked_whole('fence', asked -> 'fence', 1, {greatest_fence});
+  settlement.token := {schema}.checked_name('token', asked -> 'token');
+  if settlement.outcome = 'completed' then
+    perform {schema}.checked_depth('result', asked -> 'result');
+    settlement.result := coalesce(cast(given -> 'result' as text), 'null');
+    settlement.result_dropped := octet_length(settlement.result) > {longest_payload};
+    if settlement.result_dropped then
+      settlement.result := null;
+    end if;
+  end if;
+  if settlement.outcome = 'failed' or asked ? 'error' then
+    settlement.error := {schema}.checked_error('error', asked -> 'error');
+  end if;
+  if settlement.outcome = 'snoozed' or asked ? 'delay' then
+    settlement.delay := {schema}.checked_duration('delay', asked -> 'delay', 0, {longest_delay});
+  end if;
+  settlement.final := asked ? 'final' and {schema}.checked_truth('final', asked -> 'final');
+  return settlement;
+end
+$function$;
+
+-- settlements: a JSON array of objects, of each job at most one. Answer in the order asked whether they landed; what did
+-- not is lost, and has changed nothing.
+-- The jobs are locked first, in one order, by a statement of its own: the next ones then see them as they are.
+create or replace function {schema}.settle_v1(
+  settlements json
+)
+returns table (id text, landed boolean)
+{as_owner}
+as $function$
+#variable_conflict use_column
+declare
+  asked {schema}.settlement[] := array(
+    select {schema}.checked_settlement(asked.settlement)
+    from
+      json_array_elements({schema}.checked_list('settlements', settlements, {largest_batch}))
+      with ordinality as asked (settlement, number)
+    order by asked.number
+  );
+  given_ids text[];
+  given_fences bigint[];
+  given_tokens text[];
+  given_results text[];
+  given_results_dropped boolean[];
+  given_outcomes text[];
+  given_states text[];
+  given_attempts integer[];
+  given_delays bigint[];
+  given_errors text[];
+  twice text;
+  locked bigint;
+  attempts json;
+  numbers json;
+  lost text[] := '{{}}';
+begin
+  select settlement.id into twice from unnest(asked) as settlement group by settlement.id having count(*) > 1 limit 1;
+  if found then
+    perform {schema}.refused(format('settlements must name a job once, and job %L is named twice', twice));
+  end if;
+  given_ids := array(select settlement.id from unnest(asked) as settlement);
+  {sql[settle][lock]} into locked;
+
+  select
+    array_agg(settlement.id), array_agg(settlement.fence), array_agg(settlement.token), array_agg(settlement.result),
+    array_agg(settlement.result_dropped)
+  into given_ids, given_fences, given_tokens, given_results, given_results_dropped
+  from unnest(asked) as settlement
+  where settlement.outcome = 'completed';
+  if given_ids is not null then
+    {sql[settle][complete]} into numbers;
+    lost := lost || array(select given_ids[cast(number as integer)] from json_array_elements_text(numbers) as number);
+  end if;
+
+  given_ids := array(select settlement.id from unnest(asked) as settlement where settlement.outcome <> 'completed');
+  if given_ids <> '{{}}' then
+    {sql[settle][attempts]} into attempts;
+    -- As `core/transitions.py` decides it.
+    select
+      array_agg(ending.fence), array_agg(ending.token), array_agg(ending.outcome), array_agg(ending.state),
+      array_agg(ending.attempts), array_agg(ending.delay), array_agg(ending.error)
+    into
+      given_fences, given_tokens, given_outcomes, given_states, given_attempts, given_delays, given_errors
+    from (
+      select
+        settlement.fence, settlement.token, rule.outcome, rule.attempts,
+        case when chances.is_spent then coalesce(rule.when_spent, rule.state) else rule.state end as state,
+        case
+          when settlement.outcome in ('failed', 'retried') then coalesce(settlement.delay, chances.pause)
+          else settlement.delay
+        end as delay,
+        case
+          when settlement.outcome = 'retried' and chances.is_spent then coalesce(
+            settlement.error, format('asked to be tried again, but attempt %s was the last', chances.attempts)
+          )
+          else settlement.error
+        end as error
+      from (
+        select row_number() over () as number, settlement.*
+        from unnest(asked) as settlement
+        where settlement.outcome <> 'completed'
+      ) settlement
+      left join (
+        select cast(job.value ->> 0 as bigint) as number, cast(job.value ->> 1 as integer) as attempts,
+          cast(job.value ->> 2 as integer) as max_attempts
+        from json_array_elements(attempts) as job
+      ) job on job.number = settlement.number
+      cross join lateral (
+        select
+          job.attempts, settlement.final or coalesce(job.attempts >= job.max_attempts, false) as is_spent,
+          cast(
+            1000000 * random() * least({backoff_cap}, {backoff_first} * power({backoff_factor}, least(job.attempts, 100) - 1))
+            as bigint
+          ) as pause
+      ) chances
+      -- Tried again with no attempt left is a failure.
+      join (values {rules}) as rule (outcome, state, when_spent, attempts)
+        on rule.outcome = case when settlement.outcome = 'retried' and chances.is_spent then 'failed' else settlement.outcome end
+      order by settlement.number
+    ) ending;
+    {sql[settle][end]} into numbers;
+    lost := lost || array(select given_ids[cast(number as integer)] from json_array_elements_text(numbers) as number);
+  end if;
+
+  return query
+  select settlement.id, settlement.id <> all (lost)
+  from unnest(asked) as settlement;
+end
+$function$;
+
+create or replace function {schema}.complete_v1(
+  id text,
+  fence bigint,
+  token text,
+  result json default null
+)
+returns boolean
+{as_owner}
+as $function$
+#variable_conflict use_variable
+begin
+  return (
+    select settled.landed
+    from {schema}.settle_v1(json_build_array(json_build_object(
+      'id', id, 'fence', fence, 'token', token, 'outcome', 'completed', 'result', result
+    ))) as settled
+  );
+end
+$function$;
+
+-- Queue the job again after the delay, or after a back-off; or fail it for good if no attempt is left, or if this is final.
+create or replace function {schema}.fail_v1(
+  id text,
+  fence bigint,
+  token text,
+  error text,
+  final boolean default false,
+  delay double precision default null
+)
+returns boolean
+{as_owner}
+as $function$
+#variable_conflict use_variable
+begin
+  return (
+    select settled.landed
+    from {schema}.settle_v1(json_build_array(json_build_object(
+      'id', id, 'fence', fence, 'token', token, 'outcome', 'failed', 'error', error, 'final', final, 'delay', delay
+    ))) as settled
+  );
+end
+$function$;

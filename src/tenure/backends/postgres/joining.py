@@ -1,0 +1,90 @@
+"""Operations that are part of a transaction of the caller's.
+
+Each is one call of a function in the store, whatever the driver: one statement, which happens wholly or not at all,
+under settings of its own, and for which the caller's role needs no right on any table. Nothing is locked before it.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenure.backends.postgres.database import Database
+from tenure.connections.caller import Caller
+from tenure.core.job import Entry, State
+from tenure.core.operations import Enqueued, Extension, Holding, Settlement
+from tenure.errors import ConfigurationError, KeyTaken
+
+
+class Joined:
+    """What can be done in the transaction of this caller."""
+
+    def __init__(self, database: Database, caller: Caller, ring: Callable[[Sequence[Entry]], None]) -> None:
+        self._database = database
+        self._caller = caller
+        self._ring = ring
+        self._is_open: Callable[[], bool] = lambda: False
+
+    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+        rows = self._ask("enqueue", jobs=[_job(entry) for entry in entries]) if entries else []
+        for entry, (holder, _, is_key_taken) in zip(entries, rows, strict=True):
+            if is_key_taken:
+                raise KeyTaken(key=entry.key or "", queue=entry.queue, id=holder)
+        self._caller.after_commit(lambda: self._ring(entries))
+        return [Enqueued(id=id, created=created) for id, created, _ in rows]
+
+    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+        answers = self._ask("extend", claims=[_extension(each) for each in extensions]) if extensions else []
+        return [Holding(each) for each in answers]
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        landed: list[bool] = self._ask("settle", claims=[_ending(each) for each in settlements]) if settlements else []
+        return landed
+
+    def is_open(self) -> bool:
+        return self._is_open()
+
+    def _ask(self, operation: str, **asked: Any) -> Any:
+        text = self._database.texts["join"][operation]
+        request = json.dumps({"store": self._database.identity(), **asked}, ensure_ascii=False)
+        answer = self._caller.ask(text, request)
+        self._is_open = self._caller.in_transaction()
+        if answer is None:
+            self._database.forget_identity()
+            raise ConfigurationError(
+                f"connection leads to another store than {self._database.address.shown!r} (schema "
+                f"{self._database.address.schema!r}); one transaction can only hold both if they are in one database"
+            )
+        return json.loads(answer)
+
+
+def _job(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "type": entry.type,
+        "payload": entry.payload,
+        "queue": entry.queue,
+        "key": entry.key,
+        "on_conflict": entry.on_conflict,
+        "priority": entry.priority,
+        "run_at": None if entry.run_at is None else entry.run_at.isoformat(),
+        "delay": None if entry.run_at is not None else entry.delay,
+        "max_attempts": entry.max_attempts,
+        "max_crashes": entry.max_crashes,
+        "timeout": entry.timeout,
+        "meta": dict(entry.meta),
+    }
+
+
+def _extension(extension: Extension) -> dict[str, Any]:
+    hold, progress = extension.hold, extension.progress
+    shown = None if progress is None else {"done": progress.done, "of": progress.of, "note": progress.note}
+    return {"id": hold.id, "fence": hold.fence, "token": hold.token, "lease": extension.lease, "progress": shown}
+
+
+def _ending(settlement: Settlement) -> dict[str, Any]:
+    hold = settlement.hold
+    asked: dict[str, Any] = {"id": hold.id, "fence": hold.fence, "token": hold.token, "outcome": settlement.outcome}
+    if settlement.state is State.COMPLETED:
+        kept = {"result_dropped": True} if settlement.result is None else {"result": json.loads(settlement.result)}
+        return {**asked, **kept}
+    return {**asked, "delay": settlement.delay, "error": settlement.error, "final": settlement.state is State.FAILED}

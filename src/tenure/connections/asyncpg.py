@@ -1,0 +1,31 @@
+"""A connection of asyncpg, or one of its pool."""
+
+from collections.abc import Callable
+from typing import Any
+
+from asyncpg import InterfaceError
+
+from tenure.connections.refusals import no_transaction
+
+
+class Connection:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def ask(self, text: str, asked: str) -> str | None:
+        if not self._connection.is_in_transaction():
+            raise no_transaction("use `async with connection.transaction():` around this")
+        answer: str | None = await self._connection.fetchval(text.replace(":asked", "$1"), asked)
+        return answer
+
+    def in_transaction(self) -> Callable[[], bool]:
+        return self._is_in_transaction
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """It tells nobody."""
+
+    def _is_in_transaction(self) -> bool:
+        try:
+            return bool(self._connection.is_in_transaction())
+        except InterfaceError:  # it is closed, or back in its pool
+            return False

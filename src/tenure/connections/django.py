@@ -1,0 +1,39 @@
+"""A connection of Django: `django.db.connection`, or one of `django.db.connections`."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import TransactionManagementError
+
+from tenure.connections.refusals import no_transaction, other_database
+
+
+class Connection:
+    def __init__(self, connection: Any) -> None:
+        # `django.db.connection` stands for another one in each thread; this is that of the caller's.
+        self._connection: Any = (
+            connection if isinstance(connection, BaseDatabaseWrapper) else connections[connection.alias]
+        )
+
+    def ask(self, text: str, asked: str) -> str | None:
+        if self._connection.vendor != "postgresql":
+            raise other_database(self._connection.vendor)
+        if not self._is_in_transaction():
+            raise no_transaction("use `with transaction.atomic():` around this")
+        with self._connection.cursor() as cursor:
+            cursor.execute(text.replace("%", "%%").replace(":asked", "%s"), [asked])
+            answer: str | None = cursor.fetchone()[0]
+            return answer
+
+    def in_transaction(self) -> Callable[[], bool]:
+        return self._is_in_transaction
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        with suppress(TransactionManagementError):  # commits are managed by hand, and it tells nobody
+            self._connection.on_commit(call, robust=True)
+
+    def _is_in_transaction(self) -> bool:
+        return bool(self._connection.in_atomic_block or not self._connection.get_autocommit())

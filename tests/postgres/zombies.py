@@ -1,0 +1,62 @@
+"""Holders that are stopped in the middle of their transaction, and go on when others have taken over.
+
+    python -m tests.postgres.zombies URL SERVER SCHEMA NUMBER
+
+For each line of its input the process claims so many jobs, has the effect of each in a transaction of its own, says that
+it is ready, and at the next line brings all of them to their end. Then it says what became of them.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+import tenure
+
+EFFECT = "insert into {schema}.effects (job, fence) values (%s, %s)"
+LEASE = 1
+
+
+@contextmanager
+def effect(server: str, schema: str, claim: tenure.Claim, *, is_own: bool) -> Iterator[None]:
+    """Have the effect of a job and its completion in one transaction: the claim's, or one of the caller's own."""
+    statement = EFFECT.format(schema=schema)
+    if not is_own:
+        with claim.transaction() as connection:
+            connection.execute(statement, (claim.id, claim.fence))
+            yield
+        return
+    with psycopg.connect(server) as connection:
+        connection.execute(statement.encode(), (claim.id, claim.fence))
+        yield
+        claim.complete(connection=connection)
+
+
+def ending(block: "Iterator[None]") -> str:
+    try:
+        next(block, None)
+    except tenure.ClaimLost:
+        return "lost"
+    return "done"
+
+
+def story(server: str, schema: str, claim: tenure.Claim, *, is_own: bool) -> Iterator[None]:
+    with effect(server, schema, claim, is_own=is_own):
+        yield
+
+
+def main(url: str, server: str, schema: str, number: str) -> None:
+    with tenure.Jobs(url) as jobs:
+        for _ in sys.stdin:
+            claims = jobs.claim(limit=int(number), lease=LEASE)
+            blocks = [story(server, schema, claim, is_own=n % 2 == 1) for n, claim in enumerate(claims)]
+            for block in blocks:
+                next(block)
+            print("ready", flush=True)
+            sys.stdin.readline()
+            print(*(ending(block) for block in blocks), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
