@@ -15,6 +15,7 @@ import asyncpg
 import psycopg
 import psycopg2
 import sqlalchemy
+from django import setup
 from django.conf import settings
 from django.db import connections, transaction
 from psycopg.conninfo import conninfo_to_dict
@@ -28,8 +29,6 @@ EFFECT = "insert into {schema}.effects (job) values ('{job}')"
 
 class Own(ABC):
     """A connection of the caller's, in a transaction."""
-
-    tells_of_commits = False
 
     def __init__(self, connection: Any, schema: str) -> None:
         self.connection = connection
@@ -105,13 +104,7 @@ class OfSQLAlchemy(Own):
         self.connection.rollback()
 
 
-class OfASession(OfSQLAlchemy):
-    tells_of_commits = True
-
-
 class OfDjango(Own):
-    tells_of_commits = True
-
     def __init__(self, connection: Any, schema: str) -> None:
         super().__init__(connection, schema)
         self._block = transaction.atomic(using=connection.alias)
@@ -167,10 +160,6 @@ class OfAwaitedSQLAlchemy(OwnAwaited):
 
     async def rollback(self) -> None:
         await self.connection.rollback()
-
-
-class OfAnAwaitedSession(OfAwaitedSQLAlchemy):
-    tells_of_commits = True
 
 
 Opened = AbstractAsyncContextManager[Own]
@@ -229,7 +218,7 @@ def session_over(driver: str) -> Callable[[str, str], Opened]:
     @asynccontextmanager
     async def opened(url: str, schema: str) -> AsyncIterator[Own]:
         with engine_of(driver, url) as engine, orm.Session(engine) as session:
-            yield OfASession(session, schema)
+            yield OfSQLAlchemy(session, schema)
 
     return opened
 
@@ -239,7 +228,7 @@ async def scoped_session(url: str, schema: str) -> AsyncIterator[Own]:
     with engine_of("psycopg", url) as engine:
         session = orm.scoped_session(orm.sessionmaker(engine))
         try:
-            yield OfASession(session, schema)
+            yield OfSQLAlchemy(session, schema)
         finally:
             session.remove()
 
@@ -254,7 +243,7 @@ def awaited_session_over(driver: str) -> Callable[[str, str], Opened]:
     @asynccontextmanager
     async def opened(url: str, schema: str) -> AsyncIterator[Own]:
         async with async_engine_of(driver, url) as engine, aio.AsyncSession(engine) as session:
-            yield OfAnAwaitedSession(session, schema)
+            yield OfAwaitedSQLAlchemy(session, schema)
 
     return opened
 
@@ -265,7 +254,7 @@ async def awaited_scoped_session(url: str, schema: str) -> AsyncIterator[Own]:
         # As its users have it: another session in every task.
         session = aio.async_scoped_session(aio.async_sessionmaker(engine), scopefunc=asyncio.current_task)
         try:
-            yield OfAnAwaitedSession(session, schema)
+            yield OfAwaitedSQLAlchemy(session, schema)
         finally:
             await session.remove()
 
@@ -278,10 +267,11 @@ async def awaited_sqlalchemy_connection(url: str, schema: str) -> AsyncIterator[
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of connection: how it is opened, and whether it is for an event loop."""
+    """A kind of connection: how it is opened, whether it is for an event loop, and whether it tells of its commits."""
 
     open: Callable[[str, str], Opened]
     is_async: bool = False
+    tells_of_commits: bool = False
 
     def run(self, story: Coroutine[Any, Any, None]) -> None:
         """Run what awaits connections of this kind: on an event loop, or where there is none, as some insist on."""
@@ -296,17 +286,17 @@ class Kind:
 KINDS: Mapping[str, Kind] = {
     "psycopg": Kind(psycopg_),
     "psycopg2": Kind(psycopg2_),
-    "django": Kind(django),
-    "session-psycopg": Kind(session_over("psycopg")),
-    "session-psycopg2": Kind(session_over("psycopg2")),
-    "scoped-session": Kind(scoped_session),
+    "django": Kind(django, tells_of_commits=True),
+    "session-psycopg": Kind(session_over("psycopg"), tells_of_commits=True),
+    "session-psycopg2": Kind(session_over("psycopg2"), tells_of_commits=True),
+    "scoped-session": Kind(scoped_session, tells_of_commits=True),
     "sqlalchemy-connection": Kind(sqlalchemy_connection),
     "psycopg-async": Kind(psycopg_awaited, is_async=True),
     "asyncpg": Kind(asyncpg_, is_async=True),
     "asyncpg-pool": Kind(asyncpg_pool, is_async=True),
-    "async-session-asyncpg": Kind(awaited_session_over("asyncpg"), is_async=True),
-    "async-session-psycopg": Kind(awaited_session_over("psycopg"), is_async=True),
-    "async-scoped-session": Kind(awaited_scoped_session, is_async=True),
+    "async-session-asyncpg": Kind(awaited_session_over("asyncpg"), is_async=True, tells_of_commits=True),
+    "async-session-psycopg": Kind(awaited_session_over("psycopg"), is_async=True, tells_of_commits=True),
+    "async-scoped-session": Kind(awaited_scoped_session, is_async=True, tells_of_commits=True),
     "async-sqlalchemy-connection": Kind(awaited_sqlalchemy_connection, is_async=True),
 }
 
@@ -352,6 +342,7 @@ def django_connection(url: str) -> Any:
     parts = parts_of(url)
     if not settings.configured:
         settings.configure(USE_TZ=True, DATABASES={"default": {"ENGINE": "django.db.backends.postgresql"}})
+        setup()
     database = {
         "ENGINE": "django.db.backends.postgresql",
         "HOST": parts.get("host", ""),

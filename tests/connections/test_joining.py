@@ -168,12 +168,16 @@ def test_many_jobs_are_stored_in_their_order(home: Home) -> None:
 
     home.kind.run(story())
 
-    assert [job.id for job in home.jobs.find(queue=home.queue)] == ids
+    with home.jobs.claim(queues=home.queue, limit=100) as claims:
+        assert [claim.id for claim in claims] == ids
 
 
 def test_what_a_payload_and_the_options_say_arrives_as_it_is(home: Home) -> None:
     id = uuid4().hex
-    payload = {"text": "50 % of :asked, $1 and \\ \"quoted\" 'so' ☃ 𝄞", "list": [1.5, None, True, {"a": []}]}
+    payload: dict[str, object] = {
+        "text": "50 % of :asked, $1 and \\ \"quoted\" 'so' ☃ 𝄞",
+        "list": [1.5, None, True, {"a": []}],
+    }
 
     async def story() -> None:
         async with home.opened() as own:

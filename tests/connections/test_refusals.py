@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlencode
 from uuid import uuid4
 
 import asyncpg
@@ -11,7 +12,7 @@ import psycopg
 import psycopg2
 import pytest
 import sqlalchemy
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as aio
 
@@ -19,6 +20,7 @@ import tenure
 from tests.connections.conftest import Home
 from tests.connections.drivers import async_engine_of, django_connection, engine_of, parts_of
 from tests.postgres.stores import Place
+from tests.servers.postgres import with_schema
 
 
 @pytest.fixture
@@ -33,13 +35,18 @@ def elsewhere(place: Place) -> Iterator[str]:
     """The URL of another database on the same server, with a store of the same name."""
     name = f"other_{uuid4().hex}"
     place.execute(f"create database {name}")
-    url = make_conninfo(**{**conninfo_to_dict(place.server), "dbname": name})
+    url = of_database(place.server, name)
     try:
-        with psycopg.connect(url) as connection:
-            connection.execute(place.open()._database._migrations.script().encode())
+        with tenure.Jobs(with_schema(url, place.schema)) as jobs:
+            jobs.migrate()
         yield url
     finally:
         place.execute(f"drop database {name} with (force)")
+
+
+def of_database(server: str, name: str) -> str:
+    parts = {each: value for each, value in conninfo_to_dict(server).items() if each != "dbname"}
+    return f"postgresql:///{name}?{urlencode(parts)}"
 
 
 @pytest.mark.usefixtures("nothing_stored")
@@ -58,7 +65,7 @@ def test_a_connection_to_another_store_of_the_same_name_is_refused(home: Home, e
 
 @pytest.mark.usefixtures("nothing_stored")
 def test_a_connection_to_a_database_without_a_store_is_refused(home: Home) -> None:
-    elsewhere = make_conninfo(**{**conninfo_to_dict(home.place.server), "dbname": "template1"})
+    elsewhere = of_database(home.place.server, "template1")
 
     async def story() -> None:
         async with home.kind.open(elsewhere, home.place.schema) as own:
@@ -103,23 +110,24 @@ def told_to(remedy: str) -> Iterator[None]:
 
 @pytest.mark.usefixtures("nothing_stored")
 def test_a_connection_that_commits_each_statement_is_refused(place: Place, jobs: tenure.Jobs) -> None:
-    with psycopg.connect(place.server, autocommit=True) as connection:
-        with told_to("with connection.transaction"):
-            jobs.enqueue("send", connection=connection)
+    with psycopg.connect(place.server, autocommit=True) as connection, told_to("with connection.transaction"):
+        jobs.enqueue("send", connection=connection)
     old = psycopg2.connect(place.server)
     old.autocommit = True
     with told_to("autocommit to False"):
         jobs.enqueue("send", connection=old)
     old.close()
     for driver in ("psycopg", "psycopg2"):
-        with engine_of(driver, place.server) as engine:
-            with orm.Session(engine.execution_options(isolation_level="AUTOCOMMIT")) as session:
-                with told_to("AUTOCOMMIT"):
-                    jobs.enqueue("send", connection=session)
-    connection = django_connection(place.server)
+        with (
+            engine_of(driver, place.server) as engine,
+            orm.Session(engine.execution_options(isolation_level="AUTOCOMMIT")) as session,
+            told_to("AUTOCOMMIT"),
+        ):
+            jobs.enqueue("send", connection=session)
+    djangos = django_connection(place.server)
     with told_to("transaction.atomic"):
-        jobs.enqueue("send", connection=connection)
-    connection.close()
+        jobs.enqueue("send", connection=djangos)
+    djangos.close()
 
 
 @pytest.mark.usefixtures("nothing_stored")
@@ -133,10 +141,12 @@ def test_an_async_connection_that_commits_each_statement_is_refused(place: Place
             await jobs.aio.enqueue("send", connection=plain)
         await plain.close()
         for driver in ("psycopg", "asyncpg"):
-            async with async_engine_of(driver, place.server) as engine:
-                async with aio.AsyncSession(engine.execution_options(isolation_level="AUTOCOMMIT")) as session:
-                    with told_to("AUTOCOMMIT"):
-                        await jobs.aio.enqueue("send", connection=session)
+            async with (
+                async_engine_of(driver, place.server) as engine,
+                aio.AsyncSession(engine.execution_options(isolation_level="AUTOCOMMIT")) as session,
+            ):
+                with told_to("AUTOCOMMIT"):
+                    await jobs.aio.enqueue("send", connection=session)
 
     asyncio.run(story())
 

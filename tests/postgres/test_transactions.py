@@ -13,6 +13,7 @@ import tenure
 from tests.postgres.proxy import Proxy
 from tests.postgres.stores import Place
 from tests.postgres.wire import COMMAND_COMPLETE, before, from_server
+from tests.servers.postgres import Server
 
 
 @pytest.fixture
@@ -114,9 +115,7 @@ def test_an_answer_undoes_it_and_ends_in_the_block(jobs: tenure.Jobs, claim: ten
     assert receipts(place) == []
 
 
-def test_an_interruption_undoes_it_and_gives_the_job_back(
-    jobs: tenure.Jobs, claim: tenure.Claim, place: Place
-) -> None:
+def test_an_interruption_undoes_it_and_gives_the_job_back(jobs: tenure.Jobs, claim: tenure.Claim, place: Place) -> None:
     with pytest.raises(KeyboardInterrupt), claim.transaction() as connection:
         write(place, connection, claim)
         raise KeyboardInterrupt
@@ -298,17 +297,20 @@ def test_a_job_enqueued_within_wakes_who_waits_when_it_is_committed(
     assert rung == [{"after"}]
 
 
-def test_a_commit_whose_answer_is_lost_is_told_and_not_done_twice(place: Place) -> None:
-    with Proxy(place) as proxy, tenure.Jobs(proxy.url_of(place.schema)) as jobs:
+def test_a_commit_whose_answer_is_lost_is_told_and_not_done_twice(postgres: Server, place: Place) -> None:
+    with Proxy(postgres) as proxy, tenure.Jobs(proxy.url_of(place.schema)) as jobs:
         jobs.enqueue("work", id="job")
         (claim,) = jobs.claim()
         place.execute("create table S.receipts (job text, fence bigint)")
 
         with pytest.raises(tenure.StoreUnavailable, match="may have landed or not"), claim.transaction() as connection:
             write(place, connection, claim)
+            # From now on all that is left to be asked for is asked on this connection.
+            jobs.enqueue("next", id="next", connection=connection)
             proxy.cut(before(from_server("COMMIT", COMMAND_COMPLETE)))
 
         assert receipts(place) == ["job"]
+        assert state(jobs, "next") == "queued"
         assert state(jobs) == "completed"
 
 
@@ -393,8 +395,8 @@ def test_an_async_task_completes_in_a_session_of_its_own(place: Place) -> None:
                 await connection.execute(f"insert into {place.schema}.charges values (%s)", (order,))
                 await run.aio.complete({"order": order}, connection=connection)
 
-        place.execute("create table S.charges (number int)")
         id = charge.enqueue(7)
+        place.execute("create table S.charges (number int)")
 
         jobs.work(drain=True)
 
@@ -414,8 +416,8 @@ def test_a_task_whose_own_transaction_is_rolled_back_is_tried_again(place: Place
                 if run.attempt == 1:
                     raise ZeroDivisionError
 
-        place.execute("create table S.charges (attempt int)")
         id = charge.enqueue()
+        place.execute("create table S.charges (attempt int)")
 
         jobs.work(drain=True)
 

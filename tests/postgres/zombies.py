@@ -2,8 +2,8 @@
 
     python -m tests.postgres.zombies URL SERVER SCHEMA NUMBER
 
-For each line of its input the process claims so many jobs, has the effect of each in a transaction of its own, says that
-it is ready, and at the next line brings all of them to their end. Then it says what became of them.
+For each line of its input the process claims so many jobs, has the effect of each in a transaction of its own, says
+that it is ready, and at the next line brings all of them to their end. Then it says what became of them.
 """
 
 import sys

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenure.backends.postgres.database import Database
+from tenure.backends.postgres.rows import progress_text
 from tenure.connections.caller import Caller
 from tenure.core.job import Entry, State
 from tenure.core.operations import Enqueued, Extension, Holding, Settlement
@@ -77,8 +78,8 @@ def _job(entry: Entry) -> dict[str, Any]:
 
 def _extension(extension: Extension) -> dict[str, Any]:
     hold, progress = extension.hold, extension.progress
-    shown = None if progress is None else {"done": progress.done, "of": progress.of, "note": progress.note}
-    return {"id": hold.id, "fence": hold.fence, "token": hold.token, "lease": extension.lease, "progress": shown}
+    asked = {"id": hold.id, "fence": hold.fence, "token": hold.token, "lease": extension.lease}
+    return asked if progress is None else {**asked, "progress": json.loads(progress_text(progress))}
 
 
 def _ending(settlement: Settlement) -> dict[str, Any]:
