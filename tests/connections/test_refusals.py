@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlencode
 from uuid import uuid4
 
 import asyncpg
@@ -12,12 +11,12 @@ import psycopg
 import psycopg2
 import pytest
 import sqlalchemy
-from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as aio
 
 import tenure
 from tests.connections.conftest import Home
+from tests.connections.databases import of_database
 from tests.connections.drivers import async_engine_of, django_connection, engine_of, parts_of
 from tests.postgres.stores import Place
 from tests.servers.postgres import with_schema
@@ -42,11 +41,6 @@ def elsewhere(place: Place) -> Iterator[str]:
         yield url
     finally:
         place.execute(f"drop database {name} with (force)")
-
-
-def of_database(server: str, name: str) -> str:
-    parts = {each: value for each, value in conninfo_to_dict(server).items() if each != "dbname"}
-    return f"postgresql:///{name}?{urlencode(parts)}"
 
 
 @pytest.mark.usefixtures("nothing_stored")
