@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.rows import dict_row
 
 import tenure
 from tests.postgres.proxy import Proxy
@@ -210,8 +211,56 @@ def test_the_methods_that_would_end_it_say_what_to_do_instead(claim: tenure.Clai
             pass
 
     assert receipts(place) == ["job"]
-    assert connection.closed
-    connection.close()
+    with pytest.raises(tenure.ConfigurationError, match="leave it alone"):
+        connection.execute("select 1")
+
+
+def test_the_next_transaction_finds_nothing_of_the_last(jobs: tenure.Jobs) -> None:
+    jobs.enqueue("work")
+    first, second = jobs.claim(limit=2)
+    with first.transaction() as connection:
+        connection.row_factory = dict_row
+        connection.execute("set enable_seqscan = off")
+        connection.execute("create temporary table mine (number int)")
+        connection.execute("listen something")
+        connection.execute("prepare one as select 1")
+        connection.execute("select pg_advisory_lock(7)")
+        used = connection.info.backend_pid
+
+    with second.transaction() as connection:
+        assert connection.info.backend_pid == used
+        assert connection.execute("show enable_seqscan").fetchone() == ("on",)
+        found = connection.execute(
+            "select to_regclass('mine'), (select count(*) from pg_listening_channels()), "
+            "(select count(*) from pg_prepared_statements), "
+            "(select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())"
+        )
+        assert found.fetchone() == (None, 0, 0, 0)
+
+
+def test_a_connection_that_the_server_has_ended_meanwhile_is_not_used_again(jobs: tenure.Jobs, place: Place) -> None:
+    jobs.enqueue("work")
+    first, second = jobs.claim(limit=2)
+    with first.transaction() as connection:
+        used = connection.info.backend_pid
+    place.execute("select pg_terminate_backend(%s)", used)
+
+    with second.transaction() as connection:
+        connection.execute("select 1")
+
+    assert state(jobs, second.id) == "completed"
+
+
+def test_after_close_no_connection_is_left(place: Place) -> None:
+    with tenure.Jobs(f"{place.url}&application_name={place.schema}") as jobs:
+        jobs.enqueue("work")
+        (claim,) = jobs.claim()
+        with claim.transaction() as connection:
+            connection.execute("select 1")
+
+    told = "select count(*) from pg_stat_activity where application_name = %s"
+    while place.execute(told, place.schema) != [(0,)]:
+        pass
 
 
 def test_savepoints_work_within(jobs: tenure.Jobs, claim: tenure.Claim, place: Place) -> None:

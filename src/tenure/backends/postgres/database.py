@@ -18,6 +18,7 @@ from tenure.backends.postgres import trouble
 from tenure.backends.postgres.address import Address
 from tenure.backends.postgres.migrations import Migrations
 from tenure.backends.postgres.pool import Pool
+from tenure.backends.postgres.spares import Spares
 from tenure.backends.postgres.statement import Statements, statements_in, texts_in, way_of
 from tenure.backends.postgres.transaction import OneAsyncTransaction, OneTransaction
 from tenure.backends.postgres.wire import BEGIN, COMMIT, Step
@@ -27,6 +28,8 @@ from tenure.connections.loops import hop
 from tenure.core.operations import Schema
 
 T = TypeVar("T")
+
+Connection = OneTransaction | OneAsyncTransaction
 
 Ask = Callable[[Sequence[Step]], list[Any]]
 """Sends steps to the server, and returns what each answers."""
@@ -45,6 +48,7 @@ class Database:
         self._clock = clock
         self._migrations = Migrations(address)
         self._pool = Pool(address, self._migrations)
+        self._spares = Spares(address.connections)
         self._identity: str | None = None
 
     def asking(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> Statements:
@@ -112,23 +116,24 @@ class Database:
         self._identity = None
 
     @contextmanager
-    def transaction(self, loop: AbstractEventLoop | None) -> Iterator[OneTransaction | OneAsyncTransaction]:
+    def transaction(self, loop: AbstractEventLoop | None) -> Iterator[Connection]:
         """Give a connection of its own in a transaction: committed when the block is left, undone by an exception.
 
         With an event loop it is one for that loop, and this is entered and left in another thread.
         """
-        connection: OneTransaction | OneAsyncTransaction
-        with self._told():
-            connection = self.address.connect_alone() if loop is None else hop(loop, self.address.connect_on_loop())
         do = _on(loop)
+        with self._told():
+            connection = self._used_before(loop) or self._new(loop)
         try:
             with self._told():
                 do(connection.begin)
             yield connection
             with self._told_if_lost():
                 do(connection.end)
-        finally:
+        except BaseException:
             do(connection.undo)
+            raise
+        self._spares.give_back(connection.pgconn)
         for call in connection.after_commit:
             call()
 
@@ -154,6 +159,7 @@ class Database:
             return self._migrations.outstanding()
 
     def close(self) -> None:
+        self._spares.close()
         self._pool.close()
 
     def _do(self, action: Callable[[], T], *, may_repeat: bool) -> T:
@@ -173,6 +179,21 @@ class Database:
                     raise trouble.told(self.address, exc) from exc
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _used_before(self, loop: AbstractEventLoop | None) -> Connection | None:
+        """Return a connection over a session that was used before, if one is left that the server has not ended."""
+        while (session := self._spares.take()) is not None:
+            connection = OneTransaction(session) if loop is None else OneAsyncTransaction(session)
+            try:
+                _on(loop)(connection.renew)
+            except psycopg.Error:
+                session.finish()
+            else:
+                return connection
+        return None
+
+    def _new(self, loop: AbstractEventLoop | None) -> Connection:
+        return self.address.connect_alone() if loop is None else hop(loop, self.address.connect_on_loop())
 
     @contextmanager
     def _told(self) -> Iterator[None]:

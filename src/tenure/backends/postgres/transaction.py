@@ -1,6 +1,7 @@
 """The connection that a caller gets for one transaction.
 
-Its session has the server's own settings: what they are for statements of ours does not suit everybody's.
+It is a new one each time, over a session that may have been used before. The session has the server's own settings:
+what they are for statements of ours does not suit everybody's.
 """
 
 from collections.abc import Callable
@@ -17,9 +18,16 @@ from tenure.errors import ConfigurationError
 
 BEGUN = "select transaction_timestamp()"
 
+RENEW = (
+    "reset session authorization; reset all; deallocate all; close all; unlisten *; discard temp; discard sequences; "
+    "select pg_advisory_unlock_all()"
+)
+"""Makes a session that somebody has used as it was at first, but for what the server has read of our functions."""
+
 NO_COMMIT = f"{OURS}; leave the commit to it"
 NO_ROLLBACK = f"{OURS}; raise one to undo it"
 NO_CLOSE = f"{OURS}; leave the connection open"
+OVER = "this connection was for one transaction, which has ended; leave it alone"
 NO_BLOCK = f"{OURS}; `with connection` would end it before, so leave that out"
 ENDED = f"{OURS}, and a statement has ended it before; what it wrote may be committed, and the job is not completed"
 
@@ -39,27 +47,47 @@ class OneCursor(psycopg.Cursor[Any]):
 class OneTransaction(psycopg.Connection[Any]):
     """A connection whose transaction ends with its block, not before: the completion has to be in it."""
 
+    _is_in_block = False
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.cursor_factory = OneCursor
         self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        self.prepare_threshold = None
         self.after_commit: list[Callable[[], None]] = []
         self._begun: Any = None
-        self._is_in_block = False
+
+    def renew(self) -> None:
+        """Be as a new one."""
+        self.autocommit = True
+        psycopg.Cursor(self).execute(RENEW)
+        self.autocommit = False
 
     def begin(self) -> None:
-        self._begun, self._is_in_block = self._moment(), True
+        self._is_in_block = True
+        self._begun = self._moment()
 
     def end(self) -> None:
         """Commit, if it is still the same transaction."""
         if self._moment() != self._begun:
             raise ConfigurationError(ENDED)
         super().commit()
+        self._is_in_block = False
 
     def undo(self) -> None:
         """Be closed; what was not committed is undone."""
         self._is_in_block = False
         super().close()
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        if not self._is_in_block:
+            raise ConfigurationError(OVER)
+        return super().cursor(*args, **options)
+
+    def __del__(self, *args: Any) -> None:
+        # Afterwards the session is another's.
+        if self._is_in_block:
+            super().__del__(*args)
 
     def commit(self) -> NoReturn:
         raise ConfigurationError(NO_COMMIT)
@@ -97,27 +125,47 @@ class OneAsyncCursor(psycopg.AsyncCursor[Any]):
 class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
     """The same for an event loop."""
 
+    _is_in_block = False
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.cursor_factory = OneAsyncCursor
         self._isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        self.prepare_threshold = None
         self.after_commit: list[Callable[[], None]] = []
         self._begun: Any = None
-        self._is_in_block = False
+
+    async def renew(self) -> None:
+        """Be as a new one."""
+        await self.set_autocommit(True)
+        await psycopg.AsyncCursor(self).execute(RENEW)
+        await self.set_autocommit(False)
 
     async def begin(self) -> None:
-        self._begun, self._is_in_block = await self._moment(), True
+        self._is_in_block = True
+        self._begun = await self._moment()
 
     async def end(self) -> None:
         """Commit, if it is still the same transaction."""
         if await self._moment() != self._begun:
             raise ConfigurationError(ENDED)
         await super().commit()
+        self._is_in_block = False
 
     async def undo(self) -> None:
         """Be closed; what was not committed is undone."""
         self._is_in_block = False
         await super().close()
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        if not self._is_in_block:
+            raise ConfigurationError(OVER)
+        return super().cursor(*args, **options)
+
+    def __del__(self, *args: Any) -> None:
+        # Afterwards the session is another's.
+        if self._is_in_block:
+            super().__del__(*args)
 
     async def commit(self) -> NoReturn:
         raise ConfigurationError(NO_COMMIT)
