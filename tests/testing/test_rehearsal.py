@@ -164,3 +164,30 @@ def test_nothing_is_drained_after_the_block(jobs: tenure.Jobs) -> None:
 
     with pytest.raises(tenure.ConfigurationError, match=r"drain inside the block of jobs.testing"):
         queue.drain()
+
+
+def test_what_would_be_part_of_a_transaction_is_done_at_once(jobs: tenure.Jobs) -> None:
+    session = object()
+
+    @jobs.task
+    def send(to: str) -> None:
+        tenure.current().complete(f"sent to {to}", connection=session)
+
+    with jobs.testing() as queue:
+        send.using(connection=session).enqueue("ada")
+        queue.assert_enqueued(send, to="ada")
+        (job,) = queue.drain()
+
+    assert (job.state, job.result) == ("completed", "sent to ada")
+
+
+def test_a_claim_has_no_transaction_and_says_where_it_has(jobs: tenure.Jobs) -> None:
+    @jobs.task
+    def send() -> None:
+        with tenure.current().transaction():
+            pass
+
+    with jobs.testing() as queue:
+        send.enqueue()
+        with pytest.raises(tenure.ConfigurationError, match="a SQLite file or on PostgreSQL"):
+            queue.drain()

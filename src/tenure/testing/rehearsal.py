@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from tenure.backends.memory import Memory
 from tenure.backends.protocol import Backend
 from tenure.claim import Holder
 from tenure.core import checks
@@ -19,6 +18,7 @@ from tenure.jobs import Jobs
 from tenure.testing.clock import Clock
 from tenure.testing.drain import Drain
 from tenure.testing.holder import holder_of
+from tenure.testing.store import RehearsedStore
 from tenure.testing.wanted import AnyTask, Wanted, listed
 
 
@@ -116,7 +116,7 @@ class AsyncRehearsal:
 def rehearse(jobs: Jobs) -> Iterator[Rehearsal]:
     """Put a new store in memory under this `Jobs`, its tasks and its twin, for the length of the block."""
     clock = Clock(datetime.now(UTC))
-    store = Memory(clock=clock)
+    store = RehearsedStore(clock=clock)
     opened = store, holder_of(store, jobs._backoff)
     with _put_under(jobs, opened):
         yield Rehearsal(jobs, clock, opened)
