@@ -49,6 +49,12 @@ def use(store: PostgreSQL, id: str) -> None:
     assert job_of(store, id).state == "completed"
 
 
+def transact(store: PostgreSQL) -> int:
+    """Have a transaction of one's own, and return the number of its session."""
+    with store.transaction() as connection:
+        return int(connection.info.backend_pid)
+
+
 def forked(action: Callable[[], object]) -> int:
     """Do it in a child that ends as any program does, with all that it has inherited; return its process id."""
     child = os.fork()
@@ -63,13 +69,14 @@ def child_ends(place: Place) -> object:
     """Fork with connections and a listener open; tell whether the parent still has them when the child is gone."""
     store = place.open(f"&application_name={place.schema}")
     use(store, "before")
+    transacted = transact(store)
     # It waits for jobs that never come, so that there is a listener.
     threading.Thread(target=store.wait, args=(("never",), None, LONG), daemon=True).start()
     until(lambda: store._wakeups._listener.hears)
     before = place.execute(SESSIONS, place.schema)
     codes = wait_for([forked(partial(use_another_session, store, before))])
     use(store, "parent")
-    has_all = set(before) <= set(place.execute(SESSIONS, place.schema))
+    has_all = transact(store) == transacted and set(before) <= set(place.execute(SESSIONS, place.schema))
     hears = store._wakeups._listener.hears
     store.close()
     return {"codes": codes, "has all": has_all, "hears": hears}
@@ -77,6 +84,7 @@ def child_ends(place: Place) -> object:
 
 def use_another_session(store: PostgreSQL, others: Sequence[tuple[int]]) -> None:
     use(store, "child")
+    assert (transact(store),) not in others
     (mine,) = store._database.ask([Step(SESSION)])
     assert (mine,) not in others
 

@@ -474,3 +474,59 @@ def test_a_task_whose_own_transaction_is_rolled_back_is_tried_again(place: Place
         assert job is not None
         assert (job.state, job.attempts) == ("completed", 2)
         assert place.execute("select attempt from S.charges") == [(2,)]
+
+
+def test_leaving_the_block_of_all_claims_gives_back_what_was_rolled_back(jobs: tenure.Jobs, place: Place) -> None:
+    jobs.enqueue_many(tenure.NewJob("work", id=id) for id in ("kept", "undone", "never"))
+    with jobs.claim(limit=4) as claims, psycopg.connect(place.server) as connection:
+        mine = {claim.id: claim for claim in claims}
+        mine["kept"].complete(connection=connection)
+        connection.commit()
+        mine["undone"].complete(connection=connection)
+        connection.rollback()
+
+    states = {id: state(jobs, id) for id in ("kept", "undone", "never")}
+    assert states == {"kept": "completed", "undone": "queued", "never": "queued"}
+
+
+def test_an_error_that_rolled_back_the_completion_is_recorded_by_the_block_of_all_claims(
+    jobs: tenure.Jobs, place: Place
+) -> None:
+    with pytest.raises(ZeroDivisionError), jobs.claim() as claims:
+        for claim in claims:
+            with psycopg.connect(place.server) as connection:
+                claim.complete(connection=connection)
+                raise ZeroDivisionError
+
+    job = jobs.get("job")
+    assert job is not None
+    assert job.state == "queued"
+    assert "ZeroDivisionError" in job.errors[0]
+
+
+def test_calls_that_wait_for_a_transaction_do_not_keep_it_from_ending(jobs: tenure.Jobs, place: Place) -> None:
+    """However many wait for its key, the one that holds it finds a thread for its next call."""
+
+    async def enqueue(*, key: str) -> str:
+        async with await psycopg.AsyncConnection.connect(place.server) as connection:
+            return await jobs.aio.enqueue("send", key=key, connection=connection)
+
+    async def story() -> None:
+        async with await psycopg.AsyncConnection.connect(place.server) as connection:
+            first = await jobs.aio.enqueue("send", key="one", connection=connection)
+            others = [asyncio.create_task(enqueue(key="one")) for _ in range(20)]
+            await asyncio.to_thread(wait_for_waiters, place, 20)
+            await jobs.aio.enqueue("send", connection=connection)
+            await connection.commit()
+        assert set(await asyncio.gather(*others)) == {first}
+
+    asyncio.run(story())
+
+
+def wait_for_waiters(place: Place, number: int) -> None:
+    """Return when so many calls wait for the lock of another."""
+    while place.execute(WAITING, f"{place.schema}%enqueue_many_v1") != [(number,)]:
+        pass
+
+
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%%' || %s || '%%'"

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.prove.cli_guards import CLI_GUARDS
+from tests.prove.connection_guards import CONNECTION_GUARDS
 from tests.prove.guard import Guard
 from tests.prove.postgres_guards import POSTGRES_GUARDS
 from tests.prove.service_guards import SERVICE_GUARDS
@@ -33,6 +34,14 @@ POSTGRES_TESTS = [
     "tests/postgres",
     "--deselect",
     "tests/postgres/test_proxy.py",
+    "-k",
+    "postgres-18",
+]
+CONNECTION_TESTS = [
+    *PYTEST,
+    "tests/connections",
+    "tests/postgres/test_transactions.py",
+    "tests/postgres/test_bad_moments.py",
     "-k",
     "postgres-18",
 ]
@@ -253,7 +262,7 @@ SQLITE_GUARDS = [
     Guard("an old library is refused", "library.py", "    if version < OLDEST:\n", "    if False:\n"),
     Guard("a user's journal mode stays", "opening.py", "    if application != APPLICATION:\n", "    if False:\n"),
     Guard("the tables are there for a connection of the caller's", "database.py", "        self._identity_of_the_writer()\n        try:\n", "        try:\n"),
-    Guard("a transaction ends with its block", "transaction.py", "        if ENDS_IT.match(statement):\n", "        if False:\n"),
+    Guard("a transaction ends with its block", "transaction.py", "        refuse_to_end(statement)\n", ""),
     Guard("nothing is written after SQLite rolled back", "transaction.py", "        if not self.in_transaction:\n            raise", "        if False:\n            raise"),
     Guard("a child does not end its parent's transaction", "database.py", "                yield db\n                self._refuse_if_carried_over()\n", "                yield db\n"),
     Guard("one file has one lock", "backend.py", "Path(path).resolve()", "Path(path).absolute()"),
@@ -340,6 +349,7 @@ PARTS: dict[str, tuple[list[Guard], Path, list[str], str | None]] = {
     "memory": (GUARDS, MEMORY, MEMORY_TESTS, MEMORY_MACHINE),
     "sqlite": (SQLITE_GUARDS, SQLITE, SQLITE_TESTS, None),
     "postgres": (POSTGRES_GUARDS, POSTGRES, POSTGRES_TESTS, None),
+    "connections": (CONNECTION_GUARDS, CLIENT, CONNECTION_TESTS, None),
     "client": (CLIENT_GUARDS, CLIENT, CLIENT_TESTS, None),
     "worker": (WORKER_GUARDS, CLIENT, WORKER_TESTS, None),
     "service": (SERVICE_GUARDS, CLIENT, SERVICE_TESTS, None),

@@ -1,5 +1,7 @@
 """`tenure.testing.claim()`: a task that asks for its run is called without a worker."""
 
+import asyncio
+
 import pytest
 
 import tenure
@@ -90,3 +92,10 @@ def test_an_ending_by_hand_is_shown() -> None:
 def test_there_is_no_transaction_to_share() -> None:
     with tenure.testing.claim() as run, pytest.raises(tenure.ConfigurationError, match="has no transactions to share"):
         run.transaction()
+
+
+def test_its_twin_is_awaited() -> None:
+    with tenure.testing.claim() as run:
+        asyncio.run(run.aio.complete("done"))
+
+        assert run.stored.result == "done"
