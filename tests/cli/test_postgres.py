@@ -117,7 +117,7 @@ def test_what_migrate_prints_makes_the_tables_when_somebody_runs_it(here: Shell,
 def test_sql_prints_the_statements_with_the_names_of_this_store(here: Shell, place: Place) -> None:
     listed, printed = here.run("sql", "--json"), here.run("sql", "claim")
 
-    assert {"claim", "settle", "schema"} <= {each["operation"] for each in listed.records}
+    assert {"claim", "settle", "schema", "functions", "roles"} <= {each["operation"] for each in listed.records}
     assert "skip locked" in printed.out
     assert place.schema in printed.out
     assert place.execute("select 1 from pg_namespace where nspname = %s", place.schema) == []

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tenure.backends.postgres import PostgreSQL
+from tests.postgres.logins import LoggedIn, made_roles
 from tests.postgres.stores import Place, new_place
 from tests.servers.postgres import Server
 
@@ -21,3 +22,11 @@ def store(place: Place) -> Iterator[PostgreSQL]:
     store = place.open()
     yield store
     store.close()
+
+
+@pytest.fixture
+def logged_in(place: Place, store: PostgreSQL) -> Iterator[LoggedIn]:
+    """The roles of the store, for somebody to log in with."""
+    store.migrate()
+    with made_roles(place) as log_in:
+        yield log_in

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -20,6 +22,7 @@ from tenure.testing.conformance.building import (
     taken_by,
 )
 from tests.postgres.crowd import Crowd
+from tests.postgres.functions import Functions, functions_of, hold_of
 from tests.postgres.stores import Place, new_place
 from tests.servers.servers import Servers, shared_names
 
@@ -103,6 +106,28 @@ def test_a_settlement_touches_no_more_pages_however_it_ends(both: tuple[Filled, 
         few, many = costs
         assert many <= few * DEEPER + OTHERS
         assert many <= 60 + 60 * limit
+
+
+def test_the_functions_touch_no_more_pages_among_many_jobs_than_among_few(both: tuple[Filled, Filled]) -> None:
+    costs = []
+    for each in both:
+        with functions_of(each.place) as sql:
+            pass_through(sql)
+            costs.append(each.place.buffers(each.store, lambda: pass_through(sql)))
+
+    few, many = costs
+    assert many <= few * DEEPER + OTHERS
+
+
+def pass_through(sql: Functions) -> None:
+    """Take ten jobs, end them in all ways, and enqueue ten; and let the server count it."""
+    jobs: list[dict[str, Any]] = [{"type": "work", "key": f"key-{uuid4()}"} for _ in range(10)]
+    sql.enqueue(*jobs)
+    claims = sql.rows("claim", "w", ["default"], ["work"], max_jobs=10)
+    outcomes = [{"outcome": "completed"}, {"outcome": "failed", "error": "broken"}, {"outcome": "released"}]
+    assert all(sql.settle(*({**hold_of(claim), **outcomes[n % 3]} for n, claim in enumerate(claims))))
+    assert len(claims) == 10
+    sql.connection.execute("select pg_stat_force_next_flush()")
 
 
 def test_what_is_lost_or_was_settled_before_is_looked_up_at_the_same_cost(both: tuple[Filled, Filled]) -> None:

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from tenure.backends.postgres import PostgreSQL, migrations, outstanding_sql
-from tenure.core.operations import Beat, Move, Purge, Query, Schema
+from tenure.core.operations import Schema
 from tenure.errors import ConfigurationError, SchemaOutdated
-from tenure.testing.conformance.building import completed, entry, extend, failed, settle, take, take_one
+from tenure.testing.conformance.building import entry, take, take_one
 from tenure.testing.conformance.racing import at_once
 from tests.postgres.stores import Place
 from tests.servers.postgres import Server
@@ -37,14 +37,6 @@ def role(place: Place) -> Iterator[str]:
 
 def as_role(place: Place, role: str) -> Place:
     return Place(place.server.replace("postgres@", f"{role}@"), place.schema)
-
-
-def granted(place: Place, role: str) -> None:
-    """Grant what the guide says, to the letter."""
-    (text,) = re.findall(r"```sql\n(grant.*?)```", GUIDE.read_text(), re.DOTALL)
-    place.execute(
-        text.replace("schema tenure", f"schema {place.schema}").replace("tenure.", "S.").replace("app;", f"{role};")
-    )
 
 
 def test_the_guide_names_every_table_and_index_and_no_other(place: Place, store: PostgreSQL) -> None:
@@ -115,23 +107,28 @@ def test_eight_that_migrate_at_once_make_the_tables_once(place: Place) -> None:
     assert len(place.execute("select version from S.versions")) == migrations.current()
 
 
-def test_what_is_printed_makes_the_same_tables(place: Place, postgres: Server) -> None:
+def test_what_is_printed_makes_the_same_tables_and_functions(place: Place, postgres: Server) -> None:
     columns = """
         select table_name, column_name, data_type, is_nullable, collation_name from information_schema.columns
         where table_schema = %s order by 1, ordinal_position
     """
     indexes = "select replace(indexdef, %s, '') from pg_indexes where schemaname = %s order by 1"
+    functions = "select proname, replace(prosrc, %s, '') from pg_proc where pronamespace = %s::regnamespace order by 1"
     printed = Place(postgres.url, f"tenure_{uuid4().hex}")
     store = place.open()
     store.migrate()
     text = outstanding_sql(printed.url, printed.url)
 
-    printed.execute(text)
+    with psycopg.connect(printed.server) as connection:
+        connection.execute(text.encode())
 
     assert outstanding_sql(printed.url, printed.url) == ""
     assert printed.execute(columns, printed.schema) == place.execute(columns, place.schema)
     assert printed.execute(indexes, printed.schema, printed.schema) == place.execute(
         indexes, place.schema, place.schema
+    )
+    assert printed.execute(functions, printed.schema, printed.schema) == place.execute(
+        functions, place.schema, place.schema
     )
     store.close()
     printed.execute(f"drop schema {printed.schema} cascade")
@@ -183,34 +180,6 @@ def test_a_role_that_may_not_use_the_tables_is_told_so(place: Place, role: str) 
     with pytest.raises(ConfigurationError, match=r"may not be used by this role.*docs/postgres.md"):
         store.enqueue([entry()])
 
-    store.close()
-    owner.close()
-
-
-def test_a_role_with_the_rights_of_the_guide_can_do_everything(place: Place, role: str) -> None:
-    owner = place.open()
-    owner.migrate()
-    granted(place, role)
-    store = as_role(place, role).open("&migrate=never")
-
-    store.enqueue([entry(key="k"), entry(), entry(delay=9), entry(priority=3)])
-    first, second = take(store, limit=2)
-    extend(store, first.hold)
-    landed = settle(store, completed(first)), settle(store, failed(second, final=True))
-    store.beat(Beat(name="w", host="h", pid=1, version="1"), ttl=9)
-    store.pause(["other"])
-    store.resume(["other"])
-    moved = store.move([second.id], Move.RETRY)
-    cancelled = store.move([second.id], Move.CANCEL)
-    store.wait(None, None, 0.01)
-    purged = store.purge(Purge(older_than=0))
-
-    assert landed == (True, True)
-    assert [each.moved for each in (*moved, *cancelled)] == [True, True]
-    assert purged == 2
-    assert len(store.find(Query()).jobs) == len(owner.find(Query()).jobs) == 2
-    assert [worker.name for worker in store.workers()] == ["w"]
-    assert store.counts(60)
     store.close()
     owner.close()
 

@@ -95,3 +95,22 @@ cross join lateral (
   where queue = asked.queue and key = asked.key and key is not null and state <> 'failed'
   offset 0
 ) holder;
+
+-- name: tried as finished
+-- A transaction that keeps one snapshot does not see what was finished since. It puts the jobs that it has just stored
+-- among the finished ones, where the server gives it up if one of the ids is there …
+insert into {schema}.finished (
+  id, sequence, queue, type, priority, run_at, state, attempts, crashes, max_crashes, endings, fence, created_at,
+  finished_at, payload
+)
+select
+  id, sequence, queue, type, priority, run_at, 'cancelled', attempts, crashes, max_crashes, endings, fence, created_at,
+  created_at, payload
+from {schema}.jobs
+where id = any (cast(:ids as text[]))
+on conflict do nothing;
+
+-- name: not finished
+-- … and take them out again.
+delete from {schema}.finished
+where id = any (cast(:ids as text[]));

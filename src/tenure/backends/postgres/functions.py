@@ -29,7 +29,7 @@ FILES = ("checks", "store", "enqueue", "claim", "extend", "settle", "reap")
 
 VERSION = "_v1"
 """How a function ends that others may call; it stays as it is, and what differs gets another ending."""
-HEAD = re.compile(rf"create or replace function \S+\.(\w+?)({VERSION})?\((.*?)\)\nreturns (.*?)\n", re.DOTALL)
+HEAD = re.compile(rf"create or replace function \S+\.(\w+?)({VERSION})?\(([^()]*)\)\nreturns (.*)\n")
 
 WAYS = {"sql": ALL, "of_queues": OF_QUEUES, "of_queues_and_types": OF_QUEUES_AND_TYPES}
 
@@ -46,6 +46,9 @@ AS_OWNER = "\n".join(
 )
 """It has the rights of whoever made it, and does the same whatever the session of the caller is set to."""
 
+SOMEBODY_ELSE_WAS_FIRST = "TN001"
+"""An error of our own, which never leaves a function."""
+
 SHOWN = ("id", "fence", "token", "outcome")
 FIELDS: Mapping[Outcome, Sequence[str]] = {
     Outcome.COMPLETED: ("result",),
@@ -59,10 +62,11 @@ FIELDS: Mapping[Outcome, Sequence[str]] = {
 
 CONTROL = r"\u0001-\u001f\u007f"
 INVISIBLE = (
-    r"\u0080-\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
-    r"\ue000-\uf8ff\ufeff\ufff9-\ufffb"
+    r"\u0080-\u00a0\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u1680\u180e\u2000-\u200f\u2028-\u202f"
+    r"\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f\U000f0000-\U0010ffff"
 )
-"""Characters of which no name may be made; of `str.isprintable`, those that stay what they are in every Unicode."""
+"""Characters of which no name is made: what `str.isprintable` refuses, but for those that Unicode may yet assign."""
 
 
 def script(schema: str) -> str:
@@ -166,6 +170,7 @@ def _constants() -> Mapping[str, str]:
         "most_enqueued": operations.MOST_ENQUEUED,
         "largest_batch": operations.LARGEST_BATCH,
         "most_rounds": MOST_ROUNDS,
+        "first": SOMEBODY_ELSE_WAS_FIRST,
         "lease": _number(_defaults(ClaimRequest)["lease"]),
         "shortest_lease": _number(operations.SHORTEST_LEASE),
         "longest_lease": _number(operations.LONGEST_LEASE),

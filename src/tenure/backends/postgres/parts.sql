@@ -76,7 +76,7 @@ job.finished_at, job.sequence
 -- of dead entries.
 select
   job.ctid as place, job.sequence, job.queue, job.state, job.fence, job.token, job.worker, job.run_at, job.started_at,
-  job.attempts, job.crashes, job.endings, job.cancel_requested
+  job.attempts, job.max_attempts, job.crashes, job.endings, job.cancel_requested
 from {schema}.jobs job
 where job.id = asked.id
 offset 0

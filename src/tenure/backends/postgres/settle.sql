@@ -102,12 +102,26 @@ lost as materialized (
 select coalesce(json_agg(number), '[]')
 from lost;
 
--- name: attempts
--- How many attempts these jobs have had, and may have, each with its number; wherever they are.
-select coalesce(json_agg(json_build_array(asked.number, job.attempts, job.max_attempts)), '[]')
-from unnest(cast(:ids as text[])) with ordinality as asked (id, number)
-cross join lateral (
-  select attempts, max_attempts from {schema}.jobs where id = asked.id
-  union all
-  select attempts, max_attempts from {schema}.finished where id = asked.id
-) job;
+-- name: chances
+-- What is decided from: of each hold, with its number, how many attempts the job has had and may have; or how it ended
+-- before.
+select coalesce(json_agg(json_build_array(asked.number, held.attempts, held.max_attempts, ended.outcome)), '[]')
+from unnest(cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[])) with ordinality as asked (
+  id, fence, token, number
+)
+left join lateral (
+  select job.attempts, job.max_attempts
+  from ({by_id}) job
+  where job.state = 'running' and job.fence = asked.fence and job.token = asked.token
+) held on true
+left join lateral (
+  select line.outcome
+  from (
+    select sequence from {schema}.jobs where id = asked.id
+    union all
+    select sequence from {schema}.finished where id = asked.id
+  ) stored
+  join {schema}.history line on line.job = stored.sequence
+  where line.fence = asked.fence and line.token = asked.token
+  limit 1
+) ended on true;

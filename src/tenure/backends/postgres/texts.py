@@ -6,13 +6,13 @@ Where a statement has several forms, this is the one that asks for all queues an
 from collections.abc import Mapping
 from importlib.resources import files
 
+from tenure.backends.postgres import functions, migrations, roles
 from tenure.backends.postgres.address import address_of
-from tenure.backends.postgres.migrations import script
 from tenure.backends.postgres.statement import fragments_in, operations
 
 
 def texts_at(url: str, shown: str) -> Mapping[str, str]:
-    """Return the text of each operation by its name, and that of the schema, for the store of a URL."""
+    """Return the text of each operation by its name, and those of the schema, its functions and its roles."""
     schema = address_of(url, shown).schema
     folder, fragments = files(__package__), fragments_in(schema)
     found = {
@@ -20,4 +20,5 @@ def texts_at(url: str, shown: str) -> Mapping[str, str]:
         for operation in operations()
         if operation != "schema"
     }
-    return {**found, "schema": script(schema)}
+    made = {"schema": migrations.script(schema), "functions": functions.script(schema), "roles": roles.script(schema)}
+    return {**found, **made}

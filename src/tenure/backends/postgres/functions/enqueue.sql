@@ -77,7 +77,11 @@ declare
   given_payloads text[];
   taken json;
   twice json;
+  others text[];
 begin
+  if entries = '{{}}' then
+    return '{{}}';
+  end if;
   select
     array_agg(entry.id), array_agg(entry.queue), array_agg(entry.type), array_agg(entry.key),
     array_agg(entry.priority), array_agg(entry.run_at), array_agg(entry.delay), array_agg(entry.max_attempts),
@@ -88,18 +92,87 @@ begin
   from unnest(entries) as entry;
   {sql[enqueue][insert]} into taken;
   {sql[enqueue][take back]} into twice;
-  return array(
+  others := array(
     select given_ids[cast(number as integer)] from json_array_elements_text(taken) as number
     union all
     select id from json_array_elements_text(twice) as id
   );
+  if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+    given_ids := array(select id from unnest(given_ids) as id where id not in (select unnest(others)));
+    {sql[enqueue][tried as finished]};
+    {sql[enqueue][not finished]};
+  end if;
+  return others;
+end
+$function$;
+
+-- What becomes of these jobs, given what is stored: the ids to answer, the numbers of those that are new, and the number of
+-- the first whose key is taken though it must be new. As `core/arrivals.py` decides it.
+create or replace function {schema}.planned(
+  entries {schema}.entry[],
+  out answers text[],
+  out new_ones integer[],
+  out refused_at integer
+)
+returns record
+language plpgsql
+as $function$
+#variable_conflict use_column
+declare
+  given_ids text[] := array(select entry.id from unnest(entries) as entry);
+  given_queues text[] := array(select entry.queue from unnest(entries) as entry where entry.key is not null);
+  given_keys text[] := array(select entry.key from unnest(entries) as entry where entry.key is not null);
+  held json;
+  known json;
+  each record;
+  holder text;
+  -- By the rank of the id, and of the queue and key, among these.
+  is_taken boolean[] := array_fill(false, array[cardinality(entries)]);
+  holders text[] := array_fill(cast(null as text), array[cardinality(entries)]);
+begin
+  -- Keys first: a job that is stored in between is then found by its id, not as one that has taken its own key.
+  {sql[enqueue][holders of keys]} into held;
+  {sql[enqueue][stored]} into known;
+  answers := given_ids;
+  new_ones := '{{}}';
+  for each in
+    select
+      entry.id, entry.key, entry.must_be_new, cast(entry.number as integer) as number,
+      dense_rank() over (order by entry.id) as id_rank,
+      dense_rank() over (order by entry.queue, entry.key) as key_rank,
+      entry.id in (select json_array_elements_text(known)) as is_known, holder.id as holder
+    from unnest(entries) with ordinality as entry (
+      id, queue, type, key, priority, run_at, delay, max_attempts, max_crashes, timeout, meta, payload, must_be_new, number
+    )
+    left join (
+      select distinct held.value ->> 0 as queue, held.value ->> 1 as key, held.value ->> 2 as id
+      from json_array_elements(held) as held
+    ) holder on holder.queue = entry.queue and holder.key = entry.key
+    order by entry.number
+  loop
+    continue when each.is_known or is_taken[each.id_rank];
+    if each.key is not null then
+      holder := coalesce(holders[each.key_rank], each.holder);
+      if holder is not null then
+        answers[each.number] := holder;
+        if each.must_be_new then
+          refused_at := each.number;
+          return;
+        end if;
+        continue;
+      end if;
+      holders[each.key_rank] := each.id;
+    end if;
+    is_taken[each.id_rank] := true;
+    new_ones := new_ones || each.number;
+  end loop;
 end
 $function$;
 
 -- jobs: a JSON array of objects. Answer the ids in the order asked, and whether this call stored them. If the key of one
 -- that says 'raise' is taken, nothing is stored: that one is marked, with the id of the job that has the key.
 -- Jobs without keys are stored in one go: an id that is taken is the same job. Where keys are, what becomes of each entry
--- is decided from what is stored, in the order asked; if somebody else stores the same meanwhile it is decided anew.
+-- is decided from what is stored; if somebody else stores the same meanwhile it is decided anew.
 create or replace function {schema}.enqueue_many_v1(
   jobs json
 )
@@ -113,98 +186,39 @@ declare
     from json_array_elements({schema}.checked_list('jobs', jobs, {most_enqueued})) with ordinality as asked (job, number)
     order by asked.number
   );
-  given_ids text[] := array(select entry.id from unnest(entries) as entry);
-  given_queues text[];
-  given_keys text[];
-  is_each_its_own boolean;
   others text[];
-  held json;
-  known json;
-  each record;
-  is_taken boolean[];
-  holders text[];
-  holder text;
-  new_ones integer[];
-  answers text[];
-  refused_at integer;
+  plan record;
 begin
-  if entries = '{{}}' then
-    return;
-  end if;
-  select count(distinct entry.id) = count(*) and count(entry.key) = 0
-  into is_each_its_own
-  from unnest(entries) as entry;
-  if is_each_its_own then
+  if (select count(distinct entry.id) = count(*) and count(entry.key) = 0 from unnest(entries) as entry) then
     others := {schema}.stored(entries);
     return query
-    select asked.id, asked.id not in (select unnest(others)), false
-    from unnest(given_ids) with ordinality as asked (id, number)
-    order by asked.number;
+    select entry.id, entry.id not in (select unnest(others)), false
+    from unnest(entries) as entry;
     return;
   end if;
-
-  select array_agg(entry.queue), array_agg(entry.key)
-  into given_queues, given_keys
-  from unnest(entries) as entry
-  where entry.key is not null;
   for round in 1 .. {most_rounds} loop
-    -- Keys first: a job that is stored in between is then found by its id, not as one that has taken its own key.
-    {sql[enqueue][holders of keys]} into held;
-    {sql[enqueue][stored]} into known;
-    is_taken := array_fill(false, array[cardinality(entries)]);
-    holders := array_fill(cast(null as text), array[cardinality(entries)]);
-    new_ones := '{{}}';
-    answers := given_ids;
-    for each in
-      select
-        entry.id, entry.key, entry.must_be_new, cast(entry.number as integer) as number,
-        dense_rank() over (order by entry.id) as same_id,
-        dense_rank() over (order by entry.queue, entry.key) as same_key,
-        entry.id in (select json_array_elements_text(known)) as is_known, holder.id as holder
-      from
-        unnest(entries) with ordinality as entry (
-          id, queue, type, key, priority, run_at, delay, max_attempts, max_crashes, timeout, meta, payload, must_be_new,
-          number
-        )
-      left join (
-        select distinct held.value ->> 0 as queue, held.value ->> 1 as key, held.value ->> 2 as id
-        from json_array_elements(held) as held
-      ) holder on holder.queue = entry.queue and holder.key = entry.key
-      order by entry.number
-    loop
-      continue when each.is_known or is_taken[each.same_id];
-      if each.key is not null then
-        holder := coalesce(holders[each.same_key], each.holder);
-        if holder is not null then
-          answers[each.number] := holder;
-          refused_at := each.number;
-          exit when each.must_be_new;
-          refused_at := null;
-          continue;
-        end if;
-        holders[each.same_key] := each.id;
-      end if;
-      is_taken[each.same_id] := true;
-      new_ones := new_ones || each.number;
-    end loop;
     begin
-      if refused_at is null and new_ones <> '{{}}' then
+      select answers, new_ones, refused_at into plan from {schema}.planned(entries);
+      if plan.refused_at is null and plan.new_ones <> '{{}}' then
         others := {schema}.stored(array(
-          select entries[number] from unnest(new_ones) with ordinality as new (number, turn) order by new.turn
+          select entries[new.number]
+          from unnest(plan.new_ones) with ordinality as new (number, turn)
+          order by new.turn
         ));
         if others <> '{{}}' then
-          raise exception using errcode = 'TN001', message = 'somebody else was first';
+          raise exception using errcode = '{first}', message = 'somebody else was first';
         end if;
       end if;
       return query
       select
-        asked.id, refused_at is null and asked.number in (select unnest(new_ones)),
-        coalesce(asked.number = refused_at, false)
-      from unnest(answers) with ordinality as asked (id, number)
-      order by asked.number;
+        answer.id, plan.refused_at is null and answer.number in (select unnest(plan.new_ones)),
+        answer.number is not distinct from plan.refused_at
+      from unnest(plan.answers) with ordinality as answer (id, number)
+      order by answer.number;
       return;
     exception
-      when sqlstate 'TN001' then null;
+      -- What was stored is undone.
+      when sqlstate '{first}' then null;
     end;
   end loop;
   raise exception using

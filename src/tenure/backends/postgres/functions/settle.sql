@@ -69,7 +69,7 @@ declare
   given_errors text[];
   twice text;
   locked bigint;
-  attempts json;
+  chances json;
   numbers json;
   lost text[] := '{{}}';
 begin
@@ -91,50 +91,54 @@ begin
     lost := lost || array(select given_ids[cast(number as integer)] from json_array_elements_text(numbers) as number);
   end if;
 
-  given_ids := array(select settlement.id from unnest(asked) as settlement where settlement.outcome <> 'completed');
-  if given_ids <> '{{}}' then
-    {sql[settle][attempts]} into attempts;
+  select array_agg(settlement.id), array_agg(settlement.fence), array_agg(settlement.token)
+  into given_ids, given_fences, given_tokens
+  from unnest(asked) as settlement
+  where settlement.outcome <> 'completed';
+  if given_ids is not null then
+    {sql[settle][chances]} into chances;
     -- As `core/transitions.py` decides it.
     select
-      array_agg(ending.fence), array_agg(ending.token), array_agg(ending.outcome), array_agg(ending.state),
-      array_agg(ending.attempts), array_agg(ending.delay), array_agg(ending.error)
-    into
-      given_fences, given_tokens, given_outcomes, given_states, given_attempts, given_delays, given_errors
+      array_agg(ending.outcome), array_agg(ending.state), array_agg(ending.attempts), array_agg(ending.delay),
+      array_agg(ending.error)
+    into given_outcomes, given_states, given_attempts, given_delays, given_errors
     from (
       select
-        settlement.fence, settlement.token, rule.outcome, rule.attempts,
-        case when chances.is_spent then coalesce(rule.when_spent, rule.state) else rule.state end as state,
-        case
-          when settlement.outcome in ('failed', 'retried') then coalesce(settlement.delay, chances.pause)
-          else settlement.delay
-        end as delay,
-        case
-          when settlement.outcome = 'retried' and chances.is_spent then coalesce(
-            settlement.error, format('asked to be tried again, but attempt %s was the last', chances.attempts)
-          )
-          else settlement.error
-        end as error
+        rule.outcome, case when job.is_spent then coalesce(rule.when_spent, rule.state) else rule.state end as state,
+        rule.attempts, job.error,
+        case when rule.outcome in ('failed', 'retried') then coalesce(settlement.delay, job.pause) else settlement.delay end
+          as delay
       from (
-        select row_number() over () as number, settlement.*
+        select settlement.outcome, settlement.error, settlement.delay, settlement.final, row_number() over () as number
         from unnest(asked) as settlement
         where settlement.outcome <> 'completed'
       ) settlement
-      left join (
-        select cast(job.value ->> 0 as bigint) as number, cast(job.value ->> 1 as integer) as attempts,
-          cast(job.value ->> 2 as integer) as max_attempts
-        from json_array_elements(attempts) as job
-      ) job on job.number = settlement.number
+      join (
+        select
+          cast(job.value ->> 0 as bigint) as number, cast(job.value ->> 1 as integer) as attempts,
+          cast(job.value ->> 2 as integer) as max_attempts, job.value ->> 3 as ended
+        from json_array_elements(chances) as job
+      ) found on found.number = settlement.number
       cross join lateral (
         select
-          job.attempts, settlement.final or coalesce(job.attempts >= job.max_attempts, false) as is_spent,
+          settlement.final or coalesce(found.attempts >= found.max_attempts, false) as is_spent,
+          case
+            when settlement.outcome = 'retried' and found.attempts >= found.max_attempts then coalesce(
+              settlement.error, format('asked to be tried again, but attempt %s was the last', found.attempts)
+            )
+            else settlement.error
+          end as error,
           cast(
-            1000000 * random() * least({backoff_cap}, {backoff_first} * power({backoff_factor}, least(job.attempts, 100) - 1))
+            1000000 * random()
+            * least({backoff_cap}, {backoff_first} * power({backoff_factor}, least(found.attempts, 100) - 1))
             as bigint
           ) as pause
-      ) chances
-      -- Tried again with no attempt left is a failure.
-      join (values {rules}) as rule (outcome, state, when_spent, attempts)
-        on rule.outcome = case when settlement.outcome = 'retried' and chances.is_spent then 'failed' else settlement.outcome end
+      ) job
+      -- To be tried again with no attempt left is a failure; and was one, if this was sent before.
+      join (values {rules}) as rule (outcome, state, when_spent, attempts) on rule.outcome = case
+        when settlement.outcome = 'retried' and (job.is_spent or found.ended = 'failed') then 'failed'
+        else settlement.outcome
+      end
       order by settlement.number
     ) ending;
     {sql[settle][end]} into numbers;

@@ -1,0 +1,31 @@
+"""Somebody who may log in, owns nothing, and is a member of one of the roles that `tenure sql roles` makes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from tenure.backends.postgres import roles
+from tenure.backends.postgres.texts import texts_at
+from tests.postgres.stores import Place
+
+LoggedIn = Callable[[str], Place]
+"""Returns the place as a member of this role sees it."""
+
+
+@contextmanager
+def made_roles(place: Place) -> Iterator[LoggedIn]:
+    """Make the roles of a store that is there; on leaving they are gone, with all members."""
+    place.execute(texts_at(place.url, place.url)["roles"])
+    made = [f"{place.schema}_{role}" for role in roles.ROLES]
+
+    def log_in(role: str) -> Place:
+        made.append(f"somebody_{uuid4().hex}")
+        place.execute(f"create role {made[-1]} login in role {place.schema}_{role}")
+        return Place(place.server.replace("postgres@", f"{made[-1]}@"), place.schema)
+
+    try:
+        yield log_in
+    finally:
+        for name in reversed(made):
+            place.execute(f"drop owned by {name} cascade")
+            place.execute(f"drop role {name}")

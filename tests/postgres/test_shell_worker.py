@@ -1,0 +1,130 @@
+"""A worker that is nothing but psql and sh, beside those of Python."""
+
+import os
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.core.operations import Query
+from tenure.testing.conformance.building import completed, entry, job_of, take
+from tenure.testing.conformance.racing import at_once
+from tests.postgres.functions import functions_of
+from tests.postgres.logins import LoggedIn
+from tests.postgres.stores import Place
+from tests.servers import cluster
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "worker.sh"
+JOBS = 60
+
+NOTE_IT = """
+read -r payload
+printf '%s\\n' "$TENURE_ID $TENURE_FENCE $payload" >> "$DONE"
+"""
+"""What is done for a job: a line in a file. A short one is appended at once or not at all."""
+
+HANG = """
+echo "$TENURE_ID $TENURE_FENCE $TENURE_TOKEN" > "$TOLD"
+read -r _ < "$NEVER"
+"""
+"""Tell who holds what, and never end."""
+
+FAIL = "exit 3"
+
+
+class Shell:
+    """Workers in sh, with the rights of a worker and no others."""
+
+    def __init__(self, place: Place, folder: Path) -> None:
+        programs = cluster.programs_of(cluster.names()[-1])
+        self._environment = {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "DATABASE_URL": place.server,
+            "SCHEMA": place.schema,
+            "DRAIN": "1",
+            "DONE": str(folder / "done"),
+            "TOLD": str(folder / "told"),
+            "NEVER": str(folder / "never"),
+        }
+
+    def start(self, command: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [SCRIPT, "sh", "-c", command],
+            env=self._environment,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def run(self, command: str) -> None:
+        """Do jobs until there are none; nothing is to be complained of."""
+        process = self.start(command)
+        _, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (0, b"")
+
+
+@pytest.fixture
+def shell(logged_in: LoggedIn, tmp_path: Path) -> Shell:
+    os.mkfifo(tmp_path / "told")
+    os.mkfifo(tmp_path / "never")
+    return Shell(logged_in("worker"), tmp_path)
+
+
+def work_in_python(place: Place, done: Path) -> None:
+    """Do jobs until there are none."""
+    store = place.open("&migrate=never")
+    while taken := take(store, limit=2):
+        with done.open("a") as lines:
+            for each in taken:
+                lines.write(f"{each.id} {each.job.fence} python\n")
+                lines.flush()
+        store.settle([completed(each) for each in taken])
+    store.close()
+
+
+def test_psql_and_python_share_a_queue_and_take_over_from_one_that_was_killed(
+    place: Place,
+    store: PostgreSQL,
+    shell: Shell,
+    logged_in: LoggedIn,
+    tmp_path: Path,
+) -> None:
+    store.enqueue([entry(id=f"job-{number}", payload={"number": number}) for number in range(JOBS)])
+    victim = shell.start(HANG)
+    id, fence, token = (tmp_path / "told").read_text().split()
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.communicate()
+    place.execute("update S.jobs set leased_until = now() where id = %s", id)
+    python = logged_in("library")
+
+    at_once([lambda: shell.run(NOTE_IT), lambda: work_in_python(python, tmp_path / "done")] * 2)
+
+    done = [line.split()[:2] for line in (tmp_path / "done").read_text().splitlines()]
+    with functions_of(logged_in("worker")) as sql:
+        late = sql.value("complete", id, int(fence), token)
+    assert Counter(each for each, _ in done) == {f"job-{number}": 1 for number in range(JOBS)}
+    assert int(dict(done)[id]) > int(fence)
+    assert late is False
+    assert {job.state for job in store.find(Query(limit=1000)).jobs} == {"completed"}
+    assert job_of(store, id).crashes == 1
+
+
+def test_a_payload_reaches_the_command_whatever_is_in_it(store: PostgreSQL, shell: Shell, tmp_path: Path) -> None:
+    store.enqueue([entry(id="it's $HOME; \\\" 1", payload={"text": "a\tb\n'; drop table \\x ä $(id)"})])
+
+    shell.run(NOTE_IT)
+
+    assert (tmp_path / "done").read_text() == (
+        'it\'s $HOME; \\" 1 1 {"text": "a\\tb\\n\'; drop table \\\\x ä $(id)"}\n'
+    )
+
+
+def test_a_command_that_fails_is_tried_again_later(store: PostgreSQL, shell: Shell) -> None:
+    store.enqueue([entry(id="job", max_attempts=1)])
+
+    shell.run(FAIL)
+
+    job = job_of(store, "job")
+    assert (job.state, job.errors) == ("failed", ["the command exited with 3"])
