@@ -51,7 +51,7 @@ SOMEBODY_ELSE_WAS_FIRST = "TN001"
 
 SHOWN = ("id", "fence", "token", "outcome")
 FIELDS: Mapping[Outcome, Sequence[str]] = {
-    Outcome.COMPLETED: ("result",),
+    Outcome.COMPLETED: ("result", "result_dropped"),
     Outcome.FAILED: ("error", "delay", "final"),
     Outcome.RETRIED: ("error", "delay"),
     Outcome.SNOOZED: ("delay",),

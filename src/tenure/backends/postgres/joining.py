@@ -84,8 +84,15 @@ def _extension(extension: Extension) -> dict[str, Any]:
 
 def _ending(settlement: Settlement) -> dict[str, Any]:
     hold = settlement.hold
-    asked: dict[str, Any] = {"id": hold.id, "fence": hold.fence, "token": hold.token, "outcome": settlement.outcome}
-    if settlement.state is State.COMPLETED:
-        kept = {"result_dropped": True} if settlement.result is None else {"result": json.loads(settlement.result)}
-        return {**asked, **kept}
-    return {**asked, "delay": settlement.delay, "error": settlement.error, "final": settlement.state is State.FAILED}
+    asked = {
+        "id": hold.id,
+        "fence": hold.fence,
+        "token": hold.token,
+        "outcome": settlement.outcome,
+        "result": None if settlement.result is None else json.loads(settlement.result),
+        "result_dropped": settlement.result_dropped or None,
+        "delay": settlement.delay,
+        "error": settlement.error,
+        "final": settlement.state is State.FAILED or None,
+    }
+    return {name: value for name, value in asked.items() if value is not None}

@@ -80,6 +80,8 @@ def of_the_caller(address: Address, error: Exception) -> TenureError | None:
             f"connection leads to a database that has no store in the schema {address.schema!r}, unlike "
             f"{address.shown!r}; one transaction can only hold both if they are in one database: {reason}"
         )
+    if state == errors.InvalidParameterValue.sqlstate:
+        return ConfigurationError(f"the store refuses this: {reason}")
     if state == errors.InsufficientPrivilege.sqlstate:
         return ConfigurationError(
             f"the role of connection may not do this: {reason}; `tenure sql roles` prints what it needs"

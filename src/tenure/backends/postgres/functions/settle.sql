@@ -23,7 +23,8 @@ begin
   if settlement.outcome = 'completed' then
     perform {schema}.checked_depth('result', asked -> 'result');
     settlement.result := coalesce(cast(given -> 'result' as text), 'null');
-    settlement.result_dropped := octet_length(settlement.result) > {longest_payload};
+    settlement.result_dropped := octet_length(settlement.result) > {longest_payload}
+      or (asked ? 'result_dropped' and {schema}.checked_truth('result_dropped', asked -> 'result_dropped'));
     if settlement.result_dropped then
       settlement.result := null;
     end if;
