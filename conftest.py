@@ -17,6 +17,8 @@ from tests.servers.home import made_home
 from tests.servers.postgres import OwnServer, Server
 from tests.servers.schemas import Schemas
 from tests.servers.servers import Servers, shared_names
+from tests.system import poolers
+from tests.system.poolers import Poolers, Way
 
 from tenure.backends.memory import Memory
 from tenure.backends.postgres import PostgreSQL
@@ -25,6 +27,7 @@ from tenure.backends.sqlite import SQLite
 from tenure.testing import Harness
 
 ROOT = Path(__file__).parent
+SYSTEM = ROOT / "tests" / "system"
 HOME = pytest.StashKey[Path]()
 
 # Before any test imports them, from wherever.
@@ -97,16 +100,17 @@ class SQLiteHarness(Harness):
 
 
 class PostgresHarness(Harness):
-    """Handles on one schema of a server that others use too, each with connections of its own."""
+    """Handles on one schema of a server that others use too, each with connections of its own, maybe by a pooler."""
 
-    def __init__(self, server: Server, schemas: Schemas) -> None:
+    def __init__(self, server: Server, way: Way, schemas: Schemas) -> None:
         self._server = server
+        self._way = way
         self._schemas = schemas
         self._schema = schemas.take(server)
         self._opened: list[PostgreSQL] = []
 
     def open(self, clock: Clock | None = None) -> PostgreSQL:
-        self._opened.append(PostgreSQL(self._server.url_of(self._schema), clock=clock))
+        self._opened.append(PostgreSQL(self._way.url_of(self._schema), clock=clock))
         return self._opened[-1]
 
     def clear(self) -> None:
@@ -118,6 +122,15 @@ class PostgresHarness(Harness):
             each.close()
         self._opened = []
         self._schemas.give_back(self._server, self._schema)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--system", action="store_true", help="run the system tier: what needs more than wheels")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the system tier out, unless it is asked for."""
+    return True if collection_path == SYSTEM and not config.getoption("system") else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -166,17 +179,35 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(params=["memory", "sqlite", *shared_names()])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is for all stores on each of them; in the system tier, on those behind a pooler."""
+    if "harness" in metafunc.fixturenames:
+        is_system = metafunc.config.getoption("system")
+        stores = poolers.names() if is_system else ["memory", "sqlite", *shared_names()]
+        metafunc.parametrize("harness", stores, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def running_poolers(servers: Servers) -> Iterator[Poolers]:
+    with poolers.running_poolers(servers) as running:
+        yield running
+
+
+@pytest.fixture
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     if request.param == "memory":
         yield MemoryHarness()
         return
-    harness = SQLiteHarness() if request.param == "sqlite" else PostgresHarness(*postgres_of(request))
+    harness = SQLiteHarness() if request.param == "sqlite" else postgres_harness(request)
     yield harness
     harness.remove()
 
 
-def postgres_of(request: pytest.FixtureRequest) -> tuple[Server, Schemas]:
-    """Return the server of this name; asked for here, so that none is started for the other stores."""
+def postgres_harness(request: pytest.FixtureRequest) -> PostgresHarness:
+    """Return a store on the server of this name; asked for here, so that none is started for the other stores."""
     servers: Servers = request.getfixturevalue("servers")
-    return servers.shared(request.param), servers.schemas
+    if request.param in shared_names():
+        server = servers.shared(request.param)
+        return PostgresHarness(server, server, servers.schemas)
+    running: Poolers = request.getfixturevalue("running_poolers")
+    return PostgresHarness(*running.find(request.param), servers.schemas)

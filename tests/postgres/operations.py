@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.backend import BESIDE
@@ -20,6 +21,8 @@ from tenure.testing.conformance.building import (
     take_one,
     taken_by,
 )
+from tests.postgres.stores import new_place
+from tests.servers.postgres import Server
 
 SCHEDULE = "daily"
 
@@ -60,6 +63,18 @@ def given(store: PostgreSQL, clock: Clock) -> Given:
 def stored(store: PostgreSQL) -> object:
     """Return the jobs, what was counted, and the last slot."""
     return store.find(Query(limit=LARGEST_BATCH)).jobs, store.counts(3600), store.schedule(SCHEDULE, [])
+
+
+@cache
+def undisturbed(server: Server, operation: Operation) -> tuple[object, object]:
+    """Return what an operation answers, and what is stored then, if nothing happens to it."""
+    clock = Clock()
+    with new_place(server.url) as place:
+        store = place.open(clock=clock)
+        answer = operation(store, given(store, clock))
+        everything = stored(store)
+        store.close()
+    return answer, everything
 
 
 def enqueue(store: PostgreSQL, _: Given) -> object:

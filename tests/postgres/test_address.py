@@ -1,5 +1,8 @@
 """What a URL says, and what an error about it must not."""
 
+import re
+from urllib.parse import quote
+
 import pytest
 
 from tenure.backends.postgres.address import address_of
@@ -27,10 +30,48 @@ def test_a_url_that_cannot_be_read_is_told_without_its_password(url: str) -> Non
     assert "secret" not in str(told.value)
 
 
-def test_an_address_is_shown_without_its_password() -> None:
-    url = "postgresql://ada:secret@db/app"
+@pytest.mark.parametrize(
+    ("notify", "reason"),
+    [
+        ("postgresql://ada:secret%zz@db/app", "cannot be used: invalid percent-encoded token"),
+        ("postgresql://ada:in@secret@db/app", "cannot be used: write '@' as '%40'"),
+        ("postgresql://ada:secret@db/app?scheme=x", "cannot be used: invalid URI query parameter"),
+        (
+            "postgresql://ada:secret@db/app?schema=x&timeout=3",
+            "so schema, timeout must not be in it",
+        ),
+        ("postgresql://db/app?notify=postgresql%3A%2F%2Fada%3Asecret%40db", "so notify must not be in it"),
+        ("mysql://ada:secret@db/app", "notify must be the URL of a PostgreSQL server, percent-encoded"),
+        ("", "notify must be the URL of a PostgreSQL server, percent-encoded"),
+    ],
+)
+def test_a_url_to_listen_at_that_cannot_be_used_is_told_without_its_password(notify: str, reason: str) -> None:
+    url = f"postgresql://db/app?notify={quote(notify, safe='')}"
 
-    assert "secret" not in repr(address_of(url, masked(url)))
+    with pytest.raises(ConfigurationError, match=re.escape(reason)) as told:
+        address_of(url, masked(url))
+
+    assert "secret" not in str(told.value)
+
+
+def test_an_address_is_shown_without_its_passwords() -> None:
+    url = "postgresql://ada:secret@db/app?notify=postgresql%3A%2F%2Fada%3Asecret%40other%2Fapp"
+
+    address = address_of(url, masked(url))
+
+    assert "other" in repr(address)
+    assert "secret" not in repr(address)
+
+
+def test_a_url_to_listen_at_is_taken_as_it_was_before_it_was_encoded() -> None:
+    notify = "postgresql://ada:%40+%2F@db:5433/app?sslmode=require&application_name=a%20b"
+    url = f"postgresql://pooler/app?timeout=3&notify={quote(notify, safe='')}&schema=x"
+
+    address = address_of(url, masked(url))
+
+    assert address.url == "postgresql://pooler/app"
+    assert address.notify is not None
+    assert (address.notify.url, address.notify.timeout) == (notify, 3.0)
 
 
 def test_what_the_environment_says_counts_unless_the_url_says_otherwise(

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import cache
 from itertools import product
 
 import pytest
@@ -25,9 +24,9 @@ from tenure.testing.conformance.building import (
     take_one,
     taken_by,
 )
-from tests.postgres.operations import NOT_REPEATED, REPEATED, Operation, given, stored
+from tests.postgres.operations import NOT_REPEATED, REPEATED, given, stored, undisturbed
 from tests.postgres.proxy import Proxy
-from tests.postgres.stores import Place, new_place
+from tests.postgres.stores import Place
 from tests.postgres.wire import (
     BIND,
     COMMAND_COMPLETE,
@@ -92,18 +91,6 @@ def opened(place: Place, proxy: Proxy, clock: Clock, options: str = "") -> Itera
     with closing(store):
         store.stats()
         yield store
-
-
-@cache
-def undisturbed(server: Server, operation: Operation) -> tuple[object, object]:
-    """Return what an operation answers, and what is stored then, if nothing happens to it."""
-    clock = Clock()
-    with new_place(server.url) as place:
-        store = place.open(clock=clock)
-        answer = operation(store, given(store, clock))
-        everything = stored(store)
-        store.close()
-    return answer, everything
 
 
 def in_a_thread(action: Callable[[], object]) -> tuple[threading.Thread, list[object]]:

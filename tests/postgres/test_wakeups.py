@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -20,29 +19,11 @@ from tenure.errors import StoreUnavailable
 from tenure.testing import Clock
 from tenure.testing.conformance.building import Taken, entry, failed, released, request, settle, snoozed, take, take_one
 from tests.postgres.stores import Place
+from tests.postgres.waiting import HOUR, LONG, listen, waiting
 from tests.servers.postgres import OwnServer
 from tests.worker.looking import until
 
 ROOT = Path(__file__).parents[2]
-LONG = 30.0
-HOUR = 3600.0
-
-
-def listen(store: PostgreSQL) -> None:
-    """Wait until wake-ups are heard."""
-    store.wait(["nothing"], None, 0.01)
-    until(lambda: store._wakeups._listener.hears)
-
-
-@contextmanager
-def waiting(store: PostgreSQL, *queues: str) -> Iterator[threading.Thread]:
-    """Wait for jobs of these queues, in a thread that has looked and found nothing."""
-    watch = store._wakeups._watches.of(queues, None)
-    thread = threading.Thread(target=store.wait, args=(queues, None, HOUR), daemon=True)
-    thread.start()
-    until(lambda: watch.told_until)
-    yield thread
-    thread.join(LONG)
 
 
 @pytest.fixture
@@ -207,6 +188,7 @@ def test_a_listener_that_hears_nothing_of_itself_is_not_relied_on(
     listener = Listener(
         address,
         "a",
+        connect=address.connect,
         ring=lambda _: None,
         heard=lambda _: None,
         changed=lambda: changes.append(listener.hears),

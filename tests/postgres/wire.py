@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 # From a client. In a pipeline a statement is parse, bind, describe, execute, and its text is in parse.
-QUERY, PARSE, BIND, EXECUTE, SYNC, TERMINATE = "Q", "P", "B", "E", "S", "X"
+QUERY, PARSE, BIND, DESCRIBE, EXECUTE, SYNC, TERMINATE = "Q", "P", "B", "D", "E", "S", "X"
 
 # From a server.
-AUTHENTICATION, DATA_ROW, COMMAND_COMPLETE, READY, ERROR = "R", "D", "C", "Z", "E"
+AUTHENTICATION, PARAMETER, KEY, PARSED, DATA_ROW, COMMAND_COMPLETE = "R", "S", "K", "1", "D", "C"
+READY, ERROR = "Z", "E"
 
 LENGTH = 4
 ENCRYPTION_REQUESTS = (80877103, 80877104)
+CANCEL_REQUEST = 80877102
 
 Sender = Literal["client", "server"]
 Place = Literal["before", "within", "after"]
@@ -34,6 +36,16 @@ class Message:
     @property
     def asks_for_encryption(self) -> bool:
         return self.type == "" and int.from_bytes(self.body[:LENGTH]) in ENCRYPTION_REQUESTS
+
+    @property
+    def asks_to_cancel(self) -> bool:
+        return self.type == "" and int.from_bytes(self.body[:LENGTH]) == CANCEL_REQUEST
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What a client that comes says of itself."""
+        names_and_values = self.body[LENGTH:].decode().split("\0")
+        return dict(zip(names_and_values[::2], names_and_values[1::2], strict=False))
 
 
 async def first_message(reader: StreamReader) -> Message | None:

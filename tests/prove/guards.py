@@ -34,6 +34,8 @@ POSTGRES_TESTS = [
     "tests/postgres",
     "--deselect",
     "tests/postgres/test_proxy.py",
+    "--deselect",
+    "tests/postgres/test_pooler.py",
     "-k",
     "postgres-18",
 ]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.servers import cluster
 from tests.servers.home import made_home
+from tests.servers.pgbouncer import Mode, PgBouncer
 from tests.servers.postgres import FAST, OwnServer, Server, given
 from tests.servers.schemas import Schemas
 
@@ -45,6 +46,15 @@ class Servers:
             yield server
         finally:
             server.close()
+
+    @contextmanager
+    def pgbouncer(self, server: Server, *, mode: Mode = "transaction", sessions: int = 3) -> Iterator[PgBouncer]:
+        """Give a PgBouncer before a server, to whom it is installed; on leaving it is gone."""
+        bouncer = PgBouncer(server, self._home, mode=mode, sessions=sessions)
+        try:
+            yield bouncer
+        finally:
+            bouncer.close()
 
     def close(self) -> None:
         self._running.close()

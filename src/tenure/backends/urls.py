@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import overload
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote
 
 from tenure.backends.protocol import Backend
 from tenure.core import checks
@@ -113,6 +113,18 @@ def scheme_of(url: str) -> str:
 
 def masked(url: str) -> str:
     """Return the URL as it may be shown: without its password. Too much is hidden rather than too little."""
+    return re.sub(
+        r"(?i)([?&]notify=)([^&]*)", lambda found: found[1] + _masked_within(found[2]), _without_password(url)
+    )
+
+
+def _masked_within(part: str) -> str:
+    """Return a URL that is part of another, and percent-encoded there, maybe more than once, as it may be shown."""
+    inner = unquote(part)
+    return quote(part, safe="*") if inner == part else _masked_within(_without_password(inner))
+
+
+def _without_password(url: str) -> str:
     url = re.sub(r"(?i)(pass\w*=)[^&]*", r"\1***", url)
     before, at, after = url.rpartition("@")
     scheme = re.match(r"[\w+.-]*:?//?|", before)

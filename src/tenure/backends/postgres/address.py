@@ -11,8 +11,9 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tenure.backends.postgres.settings import session_settings
+from tenure.backends.postgres.settings import MARK, session_settings
 from tenure.backends.postgres.transaction import OneAsyncTransaction, OneTransaction
+from tenure.backends.urls import masked
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 
@@ -22,7 +23,7 @@ TIMEOUT = 10.0
 CONNECTIONS = 10
 
 Migrate = Literal["auto", "never"]
-OWN = ("schema", "migrate", "timeout", "connections")
+OWN = ("schema", "migrate", "timeout", "connections", "notify")
 """The options of a URL that are ours; the others are libpq's."""
 
 KEEPALIVES = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
@@ -38,19 +39,22 @@ class Address:
     migrate: Migrate = "auto"
     timeout: float = TIMEOUT
     connections: int = CONNECTIONS
+    notify: "Address | None" = None
+    """Where to listen, if not here: a pooler passes no notifications on."""
 
     @property
     def grace(self) -> float:
         """How much longer than the server itself we wait for it to give up."""
         return min(2.0, self.timeout)
 
-    def connect(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
-        """Return a new connection. What the session is set to does not depend on the server's defaults."""
+    def connect(self, *, autocommit: bool = True, is_set: bool = True) -> psycopg.Connection[Any]:
+        """Return a new connection. If the session is set, that does not depend on the server's defaults."""
         given = {**_from_environment(), **conninfo_to_dict(self.url)}
-        settings = session_settings(self.timeout)
-        options = " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
-        conninfo = self._conninfo(options=f"{options} {given.get('options') or ''}")
-        return psycopg.connect(conninfo, autocommit=autocommit, prepare_threshold=None)
+        options = f"{self._options()} {given.get('options') or ''}"
+        conninfo = self._conninfo(options=options) if is_set else self._conninfo()
+        connection = psycopg.connect(conninfo, autocommit=autocommit, prepare_threshold=None)
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        return connection
 
     def connect_alone(self) -> OneTransaction:
         """Return a new connection for the caller, set as the server has it."""
@@ -59,6 +63,10 @@ class Address:
     async def connect_on_loop(self) -> OneAsyncTransaction:
         """Return a new connection for the caller on this event loop."""
         return await OneAsyncTransaction.connect(self._conninfo(), prepare_threshold=None)
+
+    def _options(self) -> str:
+        settings = {**session_settings(self.timeout), MARK: MARK}
+        return " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
 
     def _conninfo(self, **own: str) -> str:
         given = {**_from_environment(), **conninfo_to_dict(self.url)}
@@ -74,6 +82,37 @@ class Address:
 
 def address_of(url: str, shown: str) -> Address:
     """Return what a URL says, or raise for what cannot be used. `shown` is the URL without its password."""
+    libpq, own = _taken_apart(url, shown)
+    migrate = checks.choice("migrate", own.get("migrate", "auto"), ["auto", "never"])
+    timeout = _number("timeout", own.get("timeout"), TIMEOUT, 0.1, 3600.0)
+    return Address(
+        url=libpq,
+        shown=shown,
+        schema=_schema(own.get("schema", SCHEMA)),
+        migrate="never" if migrate == "never" else "auto",
+        timeout=timeout,
+        connections=int(_number("connections", own.get("connections"), CONNECTIONS, 1, 1000)),
+        notify=_notify(own["notify"], timeout) if "notify" in own else None,
+    )
+
+
+def _notify(url: str, timeout: float) -> Address:
+    """Return where to listen."""
+    shown = masked(url)
+    if not re.match("postgres(ql)?://", url):
+        raise ConfigurationError(
+            f"notify must be the URL of a PostgreSQL server, percent-encoded: 'postgresql%3A%2F%2F…', not {shown!r}"
+        )
+    libpq, own = _taken_apart(url, shown)
+    if own:
+        raise ConfigurationError(
+            f"{shown!r} is only to listen at, so {', '.join(own)} must not be in it, but in the URL that it is part of"
+        )
+    return Address(url=libpq, shown=shown, timeout=timeout)
+
+
+def _taken_apart(url: str, shown: str) -> tuple[str, dict[str, str]]:
+    """Return what libpq understands of a URL, and the options in it that are ours."""
     where, _, query = url.partition("?")
     # Else libpq takes what follows for the host, and shows it when that is not found.
     if re.search("[/@]", where.partition("://")[2].rpartition("@")[0]):
@@ -87,15 +126,7 @@ def address_of(url: str, shown: str) -> Address:
     except psycopg.ProgrammingError as exc:
         reason = str(exc).strip()
         raise ConfigurationError(f"{shown!r} cannot be used: {_masked(reason, shown)}{_nearest_own(reason)}") from None
-    migrate = checks.choice("migrate", own.get("migrate", "auto"), ["auto", "never"])
-    return Address(
-        url=libpq,
-        shown=shown,
-        schema=_schema(own.get("schema", SCHEMA)),
-        migrate="never" if migrate == "never" else "auto",
-        timeout=_number("timeout", own.get("timeout"), TIMEOUT, 0.1, 3600.0),
-        connections=int(_number("connections", own.get("connections"), CONNECTIONS, 1, 1000)),
-    )
+    return libpq, own
 
 
 def _from_environment() -> dict[str, str]:

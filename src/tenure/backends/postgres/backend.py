@@ -168,7 +168,7 @@ class PostgreSQL:
     @contextmanager
     def transaction(self, loop: AbstractEventLoop | None = None) -> Iterator[Any]:
         """Give a connection of psycopg for the caller's statements: committed on leaving, or undone."""
-        with self._database.transaction(loop) as connection:
+        with self._database.transactions.begun(loop) as connection:
             yield connection
 
     @contextmanager

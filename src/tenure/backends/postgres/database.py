@@ -6,7 +6,6 @@ another connection, if its answer was lost and it may be repeated: such requests
 
 import random
 import time
-from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,18 +17,15 @@ from tenure.backends.postgres import trouble
 from tenure.backends.postgres.address import Address
 from tenure.backends.postgres.migrations import Migrations
 from tenure.backends.postgres.pool import Pool
-from tenure.backends.postgres.spares import Spares
+from tenure.backends.postgres.sessions import Sessions
 from tenure.backends.postgres.statement import Statements, statements_in, texts_in, way_of
-from tenure.backends.postgres.transaction import OneAsyncTransaction, OneTransaction
-from tenure.backends.postgres.wire import BEGIN, COMMIT, Step
+from tenure.backends.postgres.transactions import Transactions
+from tenure.backends.postgres.wire import COMMIT, Step, Wire
 from tenure.backends.protocol import Clock
 from tenure.connections.caller import Caller, caller_of
-from tenure.connections.loops import hop
 from tenure.core.operations import Schema
 
 T = TypeVar("T")
-
-Connection = OneTransaction | OneAsyncTransaction
 
 Ask = Callable[[Sequence[Step]], list[Any]]
 """Sends steps to the server, and returns what each answers."""
@@ -46,9 +42,10 @@ class Database:
         self.statements = statements_in(address.schema)
         self.texts = texts_in(address.schema)
         self._clock = clock
-        self._migrations = Migrations(address)
-        self._pool = Pool(address, self._migrations)
-        self._spares = Spares(address.connections)
+        self.sessions = Sessions(address)
+        self._migrations = Migrations(address, self.sessions)
+        self._pool = Pool(address, self.sessions, self._migrations)
+        self.transactions = Transactions(address, self.sessions)
         self._identity: str | None = None
 
     def asking(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> Statements:
@@ -64,7 +61,7 @@ class Database:
 
         def in_one_trip() -> list[Any]:
             with self._pool.wire() as wire:
-                return wire.ask(_committed(steps))[1:-1]
+                return _answers(wire, wire.ask(_committed(wire, steps)))
 
         return self._do(in_one_trip, may_repeat=may_repeat)
 
@@ -77,15 +74,15 @@ class Database:
         def side_by_side() -> tuple[list[Any], list[Any]]:
             with self._pool.wire() as wire, self._pool.wire_to_spare() as spare:
                 if spare is None:
-                    answers = wire.ask(_committed([*first, *second]))[1:-1]
+                    answers = _answers(wire, wire.ask(_committed(wire, [*first, *second])))
                     return answers[: len(first)], answers[len(first) :]
-                wire.send(_committed(first))
-                spare.send(_committed(second))
+                wire.send(_committed(wire, first))
+                spare.send(_committed(spare, second))
                 try:
-                    answers = wire.receive()[1:-1]
+                    answers = _answers(wire, wire.receive())
                 finally:
                     # It must not be claiming still when all of this is asked again.
-                    others = spare.receive()[1:-1]
+                    others = _answers(spare, spare.receive())
                 return answers, others
 
         return self._do(side_by_side, may_repeat=True)
@@ -98,7 +95,7 @@ class Database:
 
         def in_a_transaction() -> T:
             with self._pool.wire() as wire:
-                wire.ask([Step(BEGIN)])
+                wire.ask(wire.opening)
                 answer = talking(wire.ask)
                 wire.ask([Step(COMMIT)])
                 return answer
@@ -114,28 +111,6 @@ class Database:
     def forget_identity(self) -> None:
         """Ask anew when it is next asked for: the store may have been made anew."""
         self._identity = None
-
-    @contextmanager
-    def transaction(self, loop: AbstractEventLoop | None) -> Iterator[Connection]:
-        """Give a connection of its own in a transaction: committed when the block is left, undone by an exception.
-
-        With an event loop it is one for that loop, and this is entered and left in another thread.
-        """
-        do = _on(loop)
-        with self._told():
-            connection = self._used_before(loop) or self._new(loop)
-        try:
-            with self._told():
-                do(connection.begin)
-            yield connection
-            with self._told_if_lost():
-                do(connection.end)
-        except BaseException:
-            do(connection.undo)
-            raise
-        self._spares.give_back(connection.pgconn)
-        for call in connection.after_commit:
-            call()
 
     @contextmanager
     def joining(self, connection: object) -> Iterator[Caller]:
@@ -159,7 +134,7 @@ class Database:
             return self._migrations.outstanding()
 
     def close(self) -> None:
-        self._spares.close()
+        self.transactions.close()
         self._pool.close()
 
     def _do(self, action: Callable[[], T], *, may_repeat: bool) -> T:
@@ -180,21 +155,6 @@ class Database:
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _used_before(self, loop: AbstractEventLoop | None) -> Connection | None:
-        """Return a connection over a session that was used before, if one is left that the server has not ended."""
-        while (session := self._spares.take()) is not None:
-            connection = OneTransaction(session) if loop is None else OneAsyncTransaction(session)
-            try:
-                _on(loop)(connection.renew)
-            except psycopg.Error:
-                session.finish()
-            else:
-                return connection
-        return None
-
-    def _new(self, loop: AbstractEventLoop | None) -> Connection:
-        return self.address.connect_alone() if loop is None else hop(loop, self.address.connect_on_loop())
-
     @contextmanager
     def _told(self) -> Iterator[None]:
         try:
@@ -202,21 +162,11 @@ class Database:
         except (psycopg.Error, OSError) as exc:
             raise trouble.told(self.address, exc) from exc
 
-    @contextmanager
-    def _told_if_lost(self) -> Iterator[None]:
-        """Tell in our own words that a commit was not answered; what else is said is about the caller's work."""
-        try:
-            yield
-        except psycopg.Error as exc:
-            if trouble.is_lost(exc):
-                raise trouble.unanswered_commit(self.address, exc) from exc
-            raise
+
+def _committed(wire: Wire, steps: Sequence[Step]) -> list[Step]:
+    return [*wire.opening, *steps, Step(COMMIT)]
 
 
-def _on(loop: AbstractEventLoop | None) -> Callable[[Callable[[], Any]], None]:
-    """Return what does something at once, or on an event loop."""
-    return (lambda action: action()) if loop is None else (lambda action: hop(loop, action()))
-
-
-def _committed(steps: Sequence[Step]) -> list[Step]:
-    return [Step(BEGIN), *steps, Step(COMMIT)]
+def _answers(wire: Wire, all_of_them: list[Any]) -> list[Any]:
+    """Return what the steps between opening and commit answer."""
+    return all_of_them[len(wire.opening) : -1]

@@ -12,11 +12,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection
+from typing import Any
 
 import psycopg
 
 from tenure.backends.postgres.address import Address
 from tenure.backends.postgres.ringing import Ring, channel_of, ring_of
+from tenure.backends.postgres.sessions import NobodyListens
 from tenure.backends.postgres.statement import quoted, statement
 from tenure.backends.postgres.wire import Step, Wire
 
@@ -54,6 +56,7 @@ class Listener:
         address: Address,
         name: str,
         *,
+        connect: Callable[[], psycopg.Connection[Any]],
         ring: Callable[[Collection[str]], None],
         heard: Callable[[Ring], None],
         changed: Callable[[], None],
@@ -61,6 +64,7 @@ class Listener:
         self._address = address
         self._listen = statement(f"listen {quoted(channel_of(address.schema))}")
         self._name = name
+        self._connect = connect
         self._ring = ring
         self._heard = heard
         self._changed = changed
@@ -68,6 +72,7 @@ class Listener:
         self._closing = threading.Event()
         self._linger_until = 0.0
         self._hears: bool | None = None
+        self._is_pointless = False
         self._thread: threading.Thread | None = None
         self._waker: socket.socket | None = None
         self._opened: list[object] = []
@@ -81,7 +86,7 @@ class Listener:
         """Listen, for somebody waits."""
         with self._lock:
             self._linger_until = time.monotonic() + LINGER
-            if self._thread is None and not self._closing.is_set():
+            if self._thread is None and self._is_wanted():
                 self._start()
 
     def close(self) -> None:
@@ -115,6 +120,9 @@ class Listener:
             while not self._is_over():
                 try:
                     self._attempt(woken)
+                except NobodyListens as exc:
+                    self._is_pointless = True
+                    self._note(hears=False, reason=exc)
                 except (psycopg.Error, OSError, NotHeard) as exc:
                     pause = SHORTEST_PAUSE if self._hears else pause
                     self._note(hears=False, reason=exc)
@@ -134,11 +142,11 @@ class Listener:
             return True
 
     def _is_wanted(self) -> bool:
-        return not self._closing.is_set() and time.monotonic() < self._linger_until
+        return not self._is_pointless and not self._closing.is_set() and time.monotonic() < self._linger_until
 
     def _attempt(self, woken: socket.socket) -> None:
         """Listen for as long as that is wanted, and possible."""
-        wire = Wire(self._address.connect(), PROOF, prepares=False)
+        wire = Wire(self._connect(), PROOF, prepares=False)
         self._opened.append(wire)
         try:
             wire.ask([Step(STAY), Step(self._listen)])

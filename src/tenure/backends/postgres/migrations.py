@@ -15,6 +15,7 @@ from psycopg import errors
 
 from tenure.backends.postgres import functions
 from tenure.backends.postgres.address import Address
+from tenure.backends.postgres.sessions import Sessions
 from tenure.backends.postgres.statement import quoted, statements_in, texts_in
 from tenure.core.operations import Schema
 from tenure.errors import ConfigurationError, SchemaOutdated
@@ -55,8 +56,9 @@ def script(schema: str, before: int = 0) -> str:
 class Migrations:
     """Sees once that the schema is there, as the URL allows."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, sessions: Sessions) -> None:
         self._address = address
+        self._sessions = sessions
         self._statements = statements_in(address.schema)["schema"]
         self._found: int | None = None
 
@@ -68,7 +70,7 @@ class Migrations:
         """Make the schema usable, or raise, when the first connection is there."""
         if self._found is not None:
             return
-        found = self._version(connection)
+        found = self._found_in(connection)
         if found < current():
             self._may_migrate(found)
             found = self._migrate(connection)
@@ -76,9 +78,9 @@ class Migrations:
 
     def apply(self) -> Schema:
         """Bring it up to date; tell the version that this handle found first."""
-        connection = self._address.connect()
+        connection = self._sessions.connect()
         try:
-            found = self._version(connection)
+            found = self._found_in(connection)
             if found < current():
                 found = self._migrate(connection)
         finally:
@@ -88,8 +90,12 @@ class Migrations:
 
     def outstanding(self) -> str:
         """Return what `apply` would do, as one text to be run by hand."""
-        with self._address.connect() as connection:
-            return script(self._address.schema, self._version(connection))
+        with self._sessions.connect() as connection:
+            return script(self._address.schema, self._found_in(connection))
+
+    def _found_in(self, connection: psycopg.Connection[Any]) -> int:
+        with self._sessions.are_set(connection):
+            return self._version(connection)
 
     def _version(self, connection: psycopg.Connection[Any]) -> int:
         """Return the version; 0 if there is none. Raise for one that this tenure cannot work with."""

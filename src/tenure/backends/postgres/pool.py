@@ -3,7 +3,6 @@
 Errors of the driver leave it as they are.
 """
 
-import logging
 import threading
 import time
 import weakref
@@ -16,9 +15,8 @@ import psycopg
 from tenure.backends.postgres import forks, trouble
 from tenure.backends.postgres.address import Address
 from tenure.backends.postgres.migrations import Migrations
+from tenure.backends.postgres.sessions import Sessions
 from tenure.backends.postgres.wire import ROLLBACK, Step, Wire
-
-log = logging.getLogger(__name__)
 
 LOOK_AGAIN = 0.05
 """Seconds after which one who waits for a connection looks for one, even if nobody said that there is."""
@@ -34,10 +32,10 @@ class Loan:
 
 
 class Pool:
-    def __init__(self, address: Address, migrations: Migrations) -> None:
+    def __init__(self, address: Address, sessions: Sessions, migrations: Migrations) -> None:
         self._address = address
+        self._sessions = sessions
         self._migrations = migrations
-        self._prepares = True
         self._begin()
         forks.watch(self)
 
@@ -76,9 +74,7 @@ class Pool:
 
     def send_whole(self) -> None:
         """Prepare no more: another session answered than the one that prepared."""
-        if self._prepares:
-            log.info("%s is behind a pooler; statements are not prepared", self._address.shown)
-        self._prepares = False
+        self._sessions.send_whole()
         self._close_idle()
 
     def close(self) -> None:
@@ -139,10 +135,10 @@ class Pool:
             wire.close()
 
     def _connect(self) -> Wire:
-        connection = self._address.connect()
+        connection = self._sessions.connect()
         try:
             self._migrations.see_to(connection)
-            wire = Wire(connection, self._address.timeout + self._address.grace, prepares=self._prepares)
+            wire = self._sessions.wire(connection)
         except BaseException:
             connection.close()
             raise
@@ -156,7 +152,7 @@ class Pool:
             except psycopg.Error:
                 wire.close()
         with self._lock:
-            is_kept = wire.is_usable() and wire.prepares is self._prepares and not self._is_closed
+            is_kept = wire.is_usable() and wire.prepares is self._sessions.prepares and not self._is_closed
             if is_kept:
                 self._idle.append(wire)
         if not is_kept:

@@ -21,6 +21,9 @@ PLANNER: Mapping[str, str] = MappingProxyType(
 )
 """How our statements are read and planned."""
 
+MARK = "tenure.mark"
+"""A setting of our own, whose value is its name: a session that has it has the others as well."""
+
 
 def session_settings(timeout: float) -> dict[str, str]:
     """Return what a session of ours is set to, if the server has so many seconds for an operation."""

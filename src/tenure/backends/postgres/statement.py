@@ -29,7 +29,8 @@ Statements = Mapping[str, Mapping[str, "Statement"]]
 class Statement(NamedTuple):
     """Its text, and the names of the values in the order of their numbers.
 
-    It is prepared under a name that no other text has: a session may be one that others use in turn.
+    It is prepared under a name that no other text has: a session may be one that others use in turn. Without a name it
+    is never prepared.
     """
 
     text: bytes
@@ -52,6 +53,10 @@ def numbered(text: str) -> Statement:
 def statement(text: str, *names: str) -> Statement:
     digest = blake2b(text.encode(), digest_size=12).hexdigest()
     return Statement(text.encode(), names, f"tenure_{digest}".encode())
+
+
+def unprepared(text: str, *names: str) -> Statement:
+    return Statement(text.encode(), names, b"")
 
 
 def way_of(queues: Sequence[str] | None, types: Sequence[str] | None) -> str:

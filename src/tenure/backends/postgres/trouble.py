@@ -34,6 +34,14 @@ NOT_LET_IN = re.compile(
 """Why a connection was refused; of that the driver gives no code."""
 
 
+OF_OPTIONS = "unsupported startup parameter"
+"""How a pooler refuses what a session shall be set to; of that the driver gives no code either."""
+
+
+def is_about_options(error: psycopg.Error) -> bool:
+    return OF_OPTIONS in str(error)
+
+
 def is_lost(error: psycopg.Error | OSError) -> bool:
     """Tell whether the connection is gone, and with it the answer, if the request ever arrived; or is to a standby."""
     if isinstance(error, psycopg.OperationalError):
@@ -49,7 +57,7 @@ def is_forgotten(error: psycopg.Error | OSError) -> bool:
     return isinstance(error, FORGOTTEN)
 
 
-def told(address: Address, error: psycopg.Error | OSError) -> TenureError:
+def told(address: Address, error: psycopg.Error | OSError) -> TenureError:  # noqa: PLR0911 - each has its remedy
     """Return what is raised in place of the driver's error."""
     reason = " ".join(str(error).split())
     store = f"{address.shown!r} (schema {address.schema!r})"
@@ -64,6 +72,11 @@ def told(address: Address, error: psycopg.Error | OSError) -> TenureError:
         )
     if isinstance(error, errors.ReadOnlySqlTransaction | STANDBY):
         return StoreUnavailable(f"{store} is read-only: {reason}; name the primary server")
+    if OF_OPTIONS in reason:
+        return ConfigurationError(
+            f"{store} is behind a pooler that takes no options: {reason}; take 'options' out of the URL and PGOPTIONS, "
+            "and use `alter role … set`"
+        )
     if NOT_LET_IN.search(reason):
         return StoreUnavailable(f"{store} does not let us in: {reason}; see user, password and database of the URL")
     return StoreUnavailable(f"{store} cannot be used: {reason}")

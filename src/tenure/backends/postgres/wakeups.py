@@ -36,6 +36,7 @@ class Wakeups:
         self._listener = Listener(
             self._database.address,
             self._name,
+            connect=self._database.sessions.connect_to_listen,
             ring=self._ringer.mark,
             heard=self._hear,
             changed=self._watches.begin_anew,

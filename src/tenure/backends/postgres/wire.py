@@ -40,11 +40,19 @@ class Silence(psycopg.OperationalError):
 class Wire:
     """One connection; one thread uses it at a time. After an error other than the server's own it is closed."""
 
-    def __init__(self, connection: psycopg.Connection[Any], timeout: float, *, prepares: bool) -> None:
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        timeout: float,
+        *,
+        prepares: bool,
+        opening: Sequence[Step] = (Step(BEGIN),),
+    ) -> None:
         self._connection = connection
         self._pg = connection.pgconn
         self._timeout = timeout
         self.prepares = prepares
+        self.opening = opening
         self._prepared: set[bytes] = set()
         self._awaits_answers = False
         self._messages: list[bytes | None] = []
@@ -97,6 +105,11 @@ class Wire:
     def is_open(self) -> bool:
         return self._pg.status == pq.ConnStatus.OK and not self._awaits_answers
 
+    @property
+    def session(self) -> int:
+        """The number of its session, as it was told at the beginning."""
+        return self._pg.backend_pid
+
     def fileno(self) -> int:
         return self._pg.socket
 
@@ -104,6 +117,10 @@ class Wire:
         """Return the payloads of the notifications that have come."""
         self._pg.consume_input()
         return self._notifications()
+
+    def leave(self) -> None:
+        """Let the driver have the connection back."""
+        self._pg.exit_pipeline_mode()
 
     def close(self) -> None:
         with suppress(psycopg.Error):
@@ -147,10 +164,11 @@ class Wire:
         messages: list[bytes | None] = []
         for (text, names, name), values in steps:
             given = [encoded(values[each]) for each in names]
-            if self.prepares and name not in self._prepared and name not in messages:
+            is_prepared = self.prepares and name
+            if is_prepared and name not in self._prepared and name not in messages:
                 self._pg.send_prepare(name, text)
                 messages.append(name)
-            if self.prepares:
+            if is_prepared:
                 self._pg.send_query_prepared(name, given)
             else:
                 self._pg.send_query_params(text, given)

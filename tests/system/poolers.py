@@ -1,0 +1,50 @@
+"""The stores behind a pooler that the conformance suite runs on in the system tier: each is named server-pooler."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol
+
+from tests.postgres.pooler import Pooler
+from tests.servers import pgbouncer
+from tests.servers.postgres import Server
+from tests.servers.servers import Servers, shared_names
+
+OWN, PGBOUNCER = "pooled", "pgbouncer"
+
+
+class Way(Protocol):
+    """How a store is reached."""
+
+    def url_of(self, schema: str) -> str: ...
+
+
+def names() -> list[str]:
+    """Return those that can be had here."""
+    through_pgbouncer = [f"{server}-{PGBOUNCER}" for server in shared_names()] if pgbouncer.program() else []
+    return [f"{shared_names()[-1]}-{OWN}", *through_pgbouncer]
+
+
+class Poolers:
+    """Those of one test process; each is started when it is first asked for."""
+
+    def __init__(self, servers: Servers, running: ExitStack) -> None:
+        self._servers = servers
+        self._running = running
+        self._ways: dict[str, Way] = {}
+
+    def find(self, name: str) -> tuple[Server, Way]:
+        """Return the server, and the pooler before it, that this name stands for."""
+        server_name, _, kind = name.rpartition("-")
+        server = self._servers.shared(server_name)
+        if name not in self._ways:
+            self._ways[name] = self._running.enter_context(self._pooler(kind, server))
+        return server, self._ways[name]
+
+    def _pooler(self, kind: str, server: Server) -> AbstractContextManager[Way]:
+        return Pooler(server) if kind == OWN else self._servers.pgbouncer(server)
+
+
+@contextmanager
+def running_poolers(servers: Servers) -> Iterator[Poolers]:
+    with ExitStack() as running:
+        yield Poolers(servers, running)
