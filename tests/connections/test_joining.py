@@ -3,9 +3,12 @@
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import orm, text
 
 import tenure
 from tests.connections.conftest import Home
+from tests.connections.drivers import engine_of
+from tests.postgres.stores import Place
 
 
 def test_a_job_is_there_if_the_transaction_commits(home: Home) -> None:
@@ -202,3 +205,21 @@ def test_what_a_payload_and_the_options_say_arrives_as_it_is(home: Home) -> None
     assert job.payload == payload
     assert (job.max_attempts, job.max_crashes, job.timeout, job.meta) == (None, 7, 12.5, {"traceparent": "00-%s"})
     assert (job.run_at - job.created_at).total_seconds() == 3600
+
+
+def test_the_next_transaction_of_a_session_is_not_taken_for_the_one_that_was_rolled_back(
+    place: Place, jobs: tenure.Jobs
+) -> None:
+    id, queue = uuid4().hex, uuid4().hex
+    jobs.enqueue("work", id=id, queue=queue)
+    (claim,) = jobs.claim(queues=queue)
+
+    with engine_of("psycopg", place.server) as engine, orm.Session(engine) as session:
+        with claim:
+            claim.complete(connection=session)
+            session.rollback()
+            session.execute(text("select 1"))
+
+        job = jobs.get(id)
+        assert job is not None
+        assert job.state == "queued"

@@ -331,3 +331,26 @@ def test_without_a_pooler_sessions_are_set_once_and_statements_prepared(place: P
         with store._database._pool.wire() as wire:
             assert (len(wire.opening), wire.prepares) == (1, True)
         assert not store._database.sessions.are_lent
+
+
+def test_a_transaction_of_the_callers_holds_the_effect_and_the_completion(place: Place, any_pooler: Between) -> None:
+    with tenure.Jobs(any_pooler.url_of(place.schema)) as jobs:
+        jobs.enqueue_many(tenure.NewJob("work", id=id) for id in ("by the claim", "joined", "lost"))
+        place.execute("create table S.effects (job text)")
+        by_the_claim, joined, lost = jobs.claim(limit=3)
+        effect = f"insert into {place.schema}.effects values (%s)"
+
+        with by_the_claim.transaction() as connection:
+            connection.execute(effect, ["by the claim"])
+            jobs.enqueue("next", id="next", connection=connection)
+        with psycopg.connect(any_pooler.url, prepare_threshold=None) as own:
+            own.execute(effect.encode(), ["joined"])
+            joined.complete(connection=own)
+        with pytest.raises(tenure.ClaimLost), lost.transaction() as connection:
+            connection.execute(effect, ["lost"])
+            jobs.reap(worker=lost.job.worker)
+
+        states = {job.id: job.state for job in jobs.find()}
+    assert states == {"by the claim": "completed", "joined": "completed", "lost": "queued", "next": "queued"}
+    assert place.execute("select job from S.effects order by job") == [("by the claim",), ("joined",)]
+    assert left_in_the_sessions(any_pooler) == NOTHING

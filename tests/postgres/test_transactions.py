@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -509,6 +510,8 @@ def test_calls_that_wait_for_a_transaction_do_not_keep_it_from_ending(jobs: tenu
 
     async def enqueue(*, key: str) -> str:
         async with await psycopg.AsyncConnection.connect(place.server) as connection:
+            # So that this ends by itself if it does not hold.
+            await connection.execute("set lock_timeout = '15s'")
             return await jobs.aio.enqueue("send", key=key, connection=connection)
 
     async def story() -> None:
@@ -524,8 +527,9 @@ def test_calls_that_wait_for_a_transaction_do_not_keep_it_from_ending(jobs: tenu
 
 
 def wait_for_waiters(place: Place, number: int) -> None:
-    """Return when so many calls wait for the lock of another."""
-    while place.execute(WAITING, f"{place.schema}%enqueue_many_v1") != [(number,)]:
+    """Return when so many calls wait for the lock of another, or after ten seconds."""
+    ends_at = time.monotonic() + 10
+    while place.execute(WAITING, f"{place.schema}%enqueue_many_v1") != [(number,)] and time.monotonic() < ends_at:
         pass
 
 

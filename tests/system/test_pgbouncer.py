@@ -14,6 +14,7 @@ from tests.postgres.test_pooled import (
     test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says,
     test_a_schema_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says,
     test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork,
+    test_a_transaction_of_the_callers_holds_the_effect_and_the_completion,
     test_a_worker_drains_a_queue_with_many_at_once,
     test_an_operation_answers_and_stores_the_same_and_leaves_nothing_behind,
     test_claims_are_kept,

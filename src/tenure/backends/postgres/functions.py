@@ -71,7 +71,8 @@ INVISIBLE = (
 
 def script(schema: str) -> str:
     """Return what makes all functions in a schema, or makes them anew. Who may call them is for others to say."""
-    made = [_rendered(schema, name) for name in FILES]
+    named = {"schema": quoted(schema), **_constants(), **_statements(schema)}
+    made = [_template(name).strip().format(**named) for name in FILES]
     called = [plain for text in made for plain in _plain_names(schema, text)]
     closed = [
         f"revoke all on function {quoted(schema)}.{name}{version} from public;"
@@ -106,10 +107,6 @@ def _plain_names(schema: str, text: str) -> list[str]:
                 )
             )
     return plain
-
-
-def _rendered(schema: str, name: str) -> str:
-    return _template(name).strip().format(schema=quoted(schema), **_constants(), **_statements(schema))
 
 
 def _template(name: str) -> str:
