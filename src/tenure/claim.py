@@ -41,8 +41,8 @@ class Holder:
     keeper: Keeper
     backoff: Backoff
     random: Random
-    twin: "Callable[[], AsyncJobs] | None" = None
-    """What calls for async code go through; without it, each has a thread of its own."""
+    twin: "Callable[[], AsyncJobs | None]" = lambda: None
+    """Finds what calls for async code go through; without it, each has a thread of its own."""
 
 
 class Claim:

@@ -3,13 +3,14 @@
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from weakref import ref
 
 from tenure import results
 from tenure.backends.protocol import SWEEP, Backend
@@ -373,7 +374,7 @@ class Jobs(Registry):
                 backend = open_store(self._store)
                 keeper = Keeper(backend.extend)
                 holder = Holder(
-                    store=backend, keeper=keeper, backoff=self._backoff, random=random.random, twin=lambda: self.aio
+                    store=backend, keeper=keeper, backoff=self._backoff, random=random.random, twin=_twin_of(ref(self))
                 )
                 self._opened = backend, holder
             return self._opened
@@ -438,6 +439,16 @@ def request_of(
         worker=this_process() if worker is None else worker,
         token=new_token(),
     )
+
+
+def _twin_of(jobs: "ref[Jobs]") -> "Callable[[], AsyncJobs | None]":
+    """Return what finds the twin of a `Jobs`, if that is still there: claims are no reason to keep it."""
+
+    def twin() -> "AsyncJobs | None":
+        found = jobs()
+        return None if found is None else found.aio
+
+    return twin
 
 
 def _checked(what: str, value: T, kind: type[T]) -> T:

@@ -190,3 +190,16 @@ def test_in_a_repeatable_read_a_job_that_changed_meanwhile_is_a_failure_to_seria
 
     claim.complete()
     assert jobs.delete(id)
+
+
+def test_what_the_store_refuses_is_told_in_one_sentence_without_what_was_passed(home: Home) -> None:
+    async def story() -> None:
+        async with home.opened() as own:
+            with pytest.raises(tenure.ConfigurationError) as told:
+                await own.enqueue(home.jobs, "send", payload={"secret": "hunter2", "number": 10**400})
+            assert str(told.value) == (
+                "the store refuses this: payload has a number that is too large to be read by everybody"
+            )
+            await own.rollback()
+
+    home.kind.run(story())

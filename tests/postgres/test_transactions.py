@@ -12,6 +12,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 import tenure
+from tenure.backends.postgres import spares
 from tests.postgres.proxy import Proxy
 from tests.postgres.stores import Place
 from tests.postgres.wire import COMMAND_COMPLETE, before, from_server
@@ -250,6 +251,17 @@ def test_a_connection_that_the_server_has_ended_meanwhile_is_not_used_again(jobs
         connection.execute("select 1")
 
     assert state(jobs, second.id) == "completed"
+
+
+def test_a_session_that_nobody_used_for_long_is_not_kept(jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spares, "LONGEST_IDLE", 0.0)
+    jobs.enqueue("work")
+    first, second = jobs.claim(limit=2)
+
+    with first.transaction() as connection:
+        used = connection.info.backend_pid
+    with second.transaction() as connection:
+        assert connection.info.backend_pid != used
 
 
 def test_after_close_no_connection_is_left(place: Place) -> None:

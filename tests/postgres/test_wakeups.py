@@ -271,13 +271,14 @@ def test_a_wait_outlives_a_restart_of_the_server(own_postgres: OwnServer) -> Non
 
 
 def test_closing_ends_waits_and_leaves_neither_threads_nor_sessions(place: Place, store: PostgreSQL) -> None:
+    before = set(threading.enumerate())
     listen(store)
     store.enqueue([entry()])
     with waiting(store, "mail") as thread:
         store.close()
 
     assert not thread.is_alive()
-    assert not [each.name for each in threading.enumerate() if each.name.startswith("tenure-")]
+    assert not [each.name for each in {*threading.enumerate()} - before if each.name.startswith("tenure-")]
     sessions = "select count(*) from pg_stat_activity where query like %s and pid <> pg_backend_pid()"
     until(lambda: place.execute(sessions, f"%{place.schema}%") == [(0,)])
 

@@ -20,6 +20,7 @@ CONNECTION_GUARDS = [
     Guard("a session is renewed before it is used again", "backends/postgres/transactions.py", "                _on(loop)(connection.renew)\n", "                pass\n"),
     Guard("a session that is gone is not used again", "backends/postgres/transactions.py", "            except psycopg.Error:\n                session.finish()\n", "            except ZeroDivisionError:\n                session.finish()\n"),
     Guard("the sessions of a parent are its own", "backends/postgres/spares.py", "        forks.abandon(self._spares)\n        self._begin()\n", "        pass\n"),
+    Guard("a session that nobody uses is closed", "backends/postgres/spares.py", "        while self._spares and self._spares[0].since < time.monotonic() - LONGEST_IDLE:\n", "        while False:\n"),
     Guard("a closed store has no sessions", "backends/postgres/spares.py", "                self._spares.pop().session.finish()\n", "                self._spares.pop()\n"),
     Guard("who waits is woken after the commit", "backends/postgres/transactions.py", "        for call in connection.after_commit:\n            call()\n", ""),
     Guard("a commit that is not answered is told", "backends/postgres/transactions.py", "            if trouble.is_lost(exc):\n                raise trouble.unanswered_commit", "            if False:\n                raise trouble.unanswered_commit"),

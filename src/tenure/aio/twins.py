@@ -227,7 +227,7 @@ class AsyncClaim(OnlyAsync):
 
     __slots__ = ("_twin", "sync")
 
-    def __init__(self, claim: Claim, twin: Callable[[], AsyncJobs] | None) -> None:
+    def __init__(self, claim: Claim, twin: Callable[[], AsyncJobs | None]) -> None:
         self.sync = claim
         self._twin = twin
 
@@ -236,7 +236,8 @@ class AsyncClaim(OnlyAsync):
 
     @property
     def threads(self) -> Runs:
-        return ALONE if self._twin is None else self._twin().threads
+        jobs = self._twin()
+        return ALONE if jobs is None else jobs.threads
 
     @property
     def id(self) -> str:

@@ -8,6 +8,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
+from tenure.connections.formatted import ask_with
 from tenure.connections.refusals import no_transaction, other_database
 
 
@@ -24,9 +25,7 @@ class Connection:
         if not self._is_in_transaction():
             raise no_transaction("use `with transaction.atomic():` around this")
         with self._connection.cursor() as cursor:
-            cursor.execute(text.replace("%", "%%").replace(":asked", "%s"), [asked])
-            answer: str | None = cursor.fetchone()[0]
-            return answer
+            return ask_with(cursor, text, asked)
 
     def in_transaction(self) -> Callable[[], bool]:
         return self._is_in_transaction

@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg2.extensions as driver
 
+from tenure.connections.formatted import ask_with
 from tenure.connections.refusals import no_transaction
 
 IDLE, UNKNOWN = driver.TRANSACTION_STATUS_IDLE, driver.TRANSACTION_STATUS_UNKNOWN
@@ -18,9 +19,7 @@ class Connection:
         if self._connection.autocommit and not self._is_in_transaction():
             raise no_transaction("set autocommit to False, and commit afterwards")
         with self._connection.cursor(cursor_factory=driver.cursor) as cursor:
-            cursor.execute(text.replace("%", "%%").replace(":asked", "%s"), [asked])
-            answer: str | None = cursor.fetchone()[0]
-            return answer
+            return ask_with(cursor, text, asked)
 
     def in_transaction(self) -> Callable[[], bool]:
         return self._is_in_transaction

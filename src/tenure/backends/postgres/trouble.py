@@ -87,7 +87,7 @@ def of_the_caller(address: Address, error: Exception) -> TenureError | None:
 
     Its driver, and perhaps a library around that, is one of several: only the code of the server is the same.
     """
-    state, reason = _state_of(error), " ".join(str(error).split())
+    state, reason = _told_by_the_server(error)
     if state in MISSING_STATES:
         return ConfigurationError(
             f"connection leads to a database that has no store in the schema {address.schema!r}, unlike "
@@ -110,13 +110,18 @@ def unanswered_commit(address: Address, error: psycopg.Error) -> StoreUnavailabl
     )
 
 
-def _state_of(error: BaseException) -> str | None:
-    """Return the code of the server, of whatever library the error is; SQLAlchemy and Django wrap those of a driver."""
-    for each in (error, getattr(error, "orig", None), error.__cause__):
-        state = getattr(each, "sqlstate", None) or getattr(each, "pgcode", None)
-        if state is not None:
-            return str(state)
-    return None
+def _told_by_the_server(error: BaseException) -> tuple[str | None, str]:
+    """Return the code and the first line of what the server said, of whatever library the error is.
+
+    SQLAlchemy and Django wrap the error of a driver; what they say themselves may have the values of the statement.
+    """
+    state, said = None, error
+    cause: BaseException | None = error
+    while cause is not None:
+        found = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+        state, said = (str(found), cause) if found else (state, said)
+        cause = getattr(cause, "orig", None) or cause.__cause__
+    return state, str(said).partition("\n")[0]
 
 
 def all_in_use(address: Address) -> StoreUnavailable:
