@@ -116,7 +116,7 @@ class Claim:
 
     def note(self, settlement: Settlement, *, landed: bool) -> None:
         """Take in what the store answered to the settlement of this claim."""
-        self.unanswered = None
+        self.unanswered = self._joined = None
         if landed:
             self._outcome = settlement.outcome
         self._holder.keeper.end(self.lease)
@@ -292,16 +292,17 @@ class Claim:
     def _take_back_if_undone(self) -> bool:
         """Hold the job again if the transaction that completed it was rolled back; tell whether it was."""
         jobs = self._holder.store.find(Query(ids=(self.id,))).jobs
-        return self.take_back_if_running(jobs[0] if jobs else None)
+        return self.take_back_if_undone(jobs[0] if jobs else None)
 
-    def take_back_if_running(self, job: Job | None) -> bool:
-        """Hold the job again if it runs as before: then the transaction that completed it was rolled back."""
-        is_undone = job is not None and job.state is State.RUNNING and job.fence == self.fence
-        if is_undone:
-            self._hold_again()
-        else:
+    def take_back_if_undone(self, job: Job | None) -> bool:
+        """Hold the job again unless it is completed, or gone; it may be lost since. Tell whether that is so."""
+        is_done = job is None or (job.state is State.COMPLETED and job.fence == self.fence)
+        if is_done:
             self._joined = None
-        return is_undone
+        else:
+            self._hold_again()
+            self.lease.is_over = job is None or job.state is not State.RUNNING or job.fence != self.fence
+        return not is_done
 
     def _hold_again(self) -> None:
         self._outcome = self._joined = None

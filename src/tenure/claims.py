@@ -59,7 +59,7 @@ class Claims(list[Claim]):
             found = self._holder.store.find(Query(ids=tuple(claim.id for claim in unclear), limit=LARGEST_BATCH)).jobs
             jobs = {job.id: job for job in found}
             for claim in unclear:
-                claim.take_back_if_running(jobs.get(claim.id))
+                claim.take_back_if_undone(jobs.get(claim.id))
 
     def _settle_the_rest(self, error: BaseException | None) -> None:
         self._take_back_what_was_rolled_back()

@@ -1,11 +1,12 @@
 """The run of a job by a worker, as its handler sees it."""
 
+from asyncio import CancelledError
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tenure.claim import Claim, Holder
-from tenure.core.answers import Cancel
+from tenure.core.answers import Answer, Cancel
 from tenure.core.checks import known_options
 from tenure.core.job import Job, Outcome, Progress
 from tenure.core.operations import Settlement
@@ -72,6 +73,14 @@ class Run(Claim):
     def note_end(self, outcome: Outcome) -> None:
         """Take in that the worker has settled this."""
         self._outcome = outcome
+
+    def ending_by(self, error: BaseException | None) -> Settlement:
+        """Return the settlement that an exception asks for, by the task's policy, as the worker does."""
+        is_of_the_task = isinstance(error, Exception) and not isinstance(error, Answer)
+        is_stop = isinstance(error, CancelledError | Interrupted) and self.stop is not None
+        if error is not None and (is_of_the_task or is_stop):
+            return self.handler.ending_by(self, error)
+        return super().ending_by(error)
 
     @property
     def attempt(self) -> int:

@@ -41,6 +41,9 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        if not self._claim.is_here():
+            self._steps.close()
+            return False
         try:
             self._end(error)
         except BaseException as exc:
@@ -96,11 +99,12 @@ class Transaction:
                 joined.settle([transitions.completed(hold)])
         return holding is not Holding.LOST
 
-    def _complete(self, connection: object) -> Settlement | None:
-        """Complete the job at the end of its transaction, unless the block did."""
+    def _complete(self, connection: object) -> Settlement:
+        """Complete the job at the end of its transaction; the same again, if the block did.
+
+        The block may have undone that with a savepoint, or have ended the claim in another way.
+        """
         claim = self._claim
-        if claim.is_settled:
-            return None
         if isinstance(claim.result, Answer):
             raise ConfigurationError(f"a transaction completes the job; raise {claim.result} instead, which undoes it")
         completion = transitions.completed(claim.lease.hold, claim.result)

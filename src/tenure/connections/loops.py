@@ -5,6 +5,7 @@ where the connection belongs, and the thread waits for the answer.
 """
 
 import asyncio
+import concurrent.futures
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
@@ -43,4 +44,8 @@ class OnLoop:
 
 def hop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, R]) -> R:
     """Run a coroutine on that loop, and wait for its end; in any thread but the loop's own."""
-    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    try:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+    except concurrent.futures.CancelledError as exc:
+        # That one is an Exception, and would be taken for a failure of the work.
+        raise asyncio.CancelledError from exc

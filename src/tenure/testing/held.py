@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Unpack
 
 from tenure.backends.memory import Memory
+from tenure.claim import Claim
 from tenure.core import checks
 from tenure.core.job import MOST_ATTEMPTS, Job
 from tenure.core.operations import LONGEST_LEASE, Move, Query
@@ -22,6 +23,9 @@ class HeldRun(Run):
     """A `Run` as a worker has it, and what can happen to one."""
 
     __slots__ = ()
+
+    # No task is called, so there is no policy of one.
+    ending_by = Claim.ending_by
 
     @property
     def stored(self) -> Job:

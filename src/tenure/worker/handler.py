@@ -108,7 +108,7 @@ class Handler:
                 log.warning("job %s was %s, and raised %s", run.id, run.outcome, logged(error), extra=facts(run.job))
             return None
         try:
-            return self._ending_with(run, value) if error is None else self._ending_by(run, error)
+            return self._ending_with(run, value) if error is None else self.ending_by(run, error)
         except BaseException:
             # Not to be blamed on the job, but it must not be held for ever, nor be tried for ever.
             log.exception("the end of job %s cannot be told", run.id, extra=facts(run.job))
@@ -128,7 +128,8 @@ class Handler:
             self._say_that_it_failed(run, settlement, mistake or value)
         return settlement
 
-    def _ending_by(self, run: Run, error: BaseException) -> Settlement:
+    def ending_by(self, run: Run, error: BaseException) -> Settlement:
+        """Return the settlement that follows from what the task raised."""
         if run.is_loss(error):
             return transitions.released(run.lease.hold)
         if isinstance(error, Answer) or is_from_keyboard(error):

@@ -4,6 +4,7 @@ It is a new one each time, over a session that may have been used before. The se
 what they are for statements of ours does not suit everybody's.
 """
 
+import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -13,10 +14,11 @@ from psycopg import sql
 from psycopg.abc import Query
 from psycopg.rows import tuple_row
 
+from tenure.backends.postgres import forks
 from tenure.backends.sql.one_transaction import OURS, refuse_to_end
 from tenure.errors import ConfigurationError
 
-BEGUN = "select transaction_timestamp()"
+BEGUN = "select extract(epoch from transaction_timestamp())"
 
 RENEW = (
     "reset session authorization; reset all; deallocate all; close all; unlisten *; discard temp; discard sequences; "
@@ -48,12 +50,14 @@ class OneTransaction(psycopg.Connection[Any]):
     """A connection whose transaction ends with its block, not before: the completion has to be in it."""
 
     _is_in_block = False
+    _is_over = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.cursor_factory = OneCursor
         self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         self.prepare_threshold = None
+        self._process = os.getpid()
         self.after_commit: list[Callable[[], None]] = []
         self._begun: Any = None
 
@@ -73,16 +77,26 @@ class OneTransaction(psycopg.Connection[Any]):
             raise ConfigurationError(ENDED)
         super().commit()
         self._is_in_block = False
+        self._is_over = True
 
     def undo(self) -> None:
-        """Be closed; what was not committed is undone."""
+        """Be closed; what was not committed is undone. In a forked child it is the parent's, and goes on."""
         self._is_in_block = False
-        super().close()
+        if self._process == os.getpid():
+            super().close()
+        else:
+            forks.abandon([self.pgconn])
 
     def cursor(self, *args: Any, **options: Any) -> Any:
         if not self._is_in_block:
             raise ConfigurationError(OVER)
         return super().cursor(*args, **options)
+
+    def wait(self, *args: Any, **options: Any) -> Any:
+        # Every statement comes here, also of a cursor that was made in the block.
+        if self._is_over:
+            raise ConfigurationError(OVER)
+        return super().wait(*args, **options)
 
     def __del__(self, *args: Any) -> None:
         # Afterwards the session is another's.
@@ -98,7 +112,8 @@ class OneTransaction(psycopg.Connection[Any]):
     def close(self) -> None:
         if self._is_in_block:
             raise ConfigurationError(NO_CLOSE)
-        super().close()
+        if not self._is_over:
+            super().close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -126,6 +141,7 @@ class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
     """The same for an event loop."""
 
     _is_in_block = False
+    _is_over = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -151,6 +167,7 @@ class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
             raise ConfigurationError(ENDED)
         await super().commit()
         self._is_in_block = False
+        self._is_over = True
 
     async def undo(self) -> None:
         """Be closed; what was not committed is undone."""
@@ -161,6 +178,12 @@ class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
         if not self._is_in_block:
             raise ConfigurationError(OVER)
         return super().cursor(*args, **options)
+
+    async def wait(self, *args: Any, **options: Any) -> Any:
+        # Every statement comes here, also of a cursor that was made in the block.
+        if self._is_over:
+            raise ConfigurationError(OVER)
+        return await super().wait(*args, **options)
 
     def __del__(self, *args: Any) -> None:
         # Afterwards the session is another's.
@@ -176,7 +199,8 @@ class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
     async def close(self) -> None:
         if self._is_in_block:
             raise ConfigurationError(NO_CLOSE)
-        await super().close()
+        if not self._is_over:
+            await super().close()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,0 +1,210 @@
+"""What breaks the promise of `claim.transaction()` if nobody looks: undone completions, late hands, forks, stops."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+import tenure
+from tests.postgres.stores import Place
+
+WAITING = "select count(*) from pg_stat_activity where wait_event = 'advisory' and query = 'COMMIT'"
+
+
+@pytest.fixture
+def jobs(place: Place) -> Iterator[tenure.Jobs]:
+    with tenure.Jobs(place.url) as made:
+        made.enqueue("work", id="job")
+        place.execute("create table S.effects (job text)")
+        yield made
+
+
+@pytest.fixture
+def claim(jobs: tenure.Jobs) -> tenure.Claim:
+    (claim,) = jobs.claim()
+    return claim
+
+
+def effects(place: Place) -> list[str]:
+    return [job for (job,) in place.execute("select job from S.effects")]
+
+
+def job_of(jobs: tenure.Jobs, id: str = "job") -> tenure.Job:
+    job = jobs.get(id)
+    assert job is not None
+    return job
+
+
+def test_an_effect_is_not_committed_without_the_completion_that_a_savepoint_undid(
+    jobs: tenure.Jobs, claim: tenure.Claim, place: Place
+) -> None:
+    with claim.transaction() as connection:
+        connection.execute(f"insert into {place.schema}.effects values ('job')")
+        with pytest.raises(ZeroDivisionError), connection.transaction():
+            claim.complete(connection=connection)
+            raise ZeroDivisionError
+
+    assert effects(place) == ["job"]
+    assert job_of(jobs).state == "completed"
+
+
+def test_an_effect_is_not_committed_for_a_job_that_was_given_back_meanwhile(
+    jobs: tenure.Jobs, claim: tenure.Claim, place: Place
+) -> None:
+    with pytest.raises(tenure.ClaimLost), claim.transaction() as connection:
+        connection.execute(f"insert into {place.schema}.effects values ('job')")
+        claim.release()
+
+    assert effects(place) == []
+    assert job_of(jobs).state == "queued"
+
+
+def test_what_is_kept_of_an_ended_transaction_cannot_reach_the_next(jobs: tenure.Jobs, place: Place) -> None:
+    jobs.enqueue("work")
+    first, second = jobs.claim(limit=2)
+    with first.transaction() as ended:
+        cursor = ended.cursor()
+
+    with second.transaction() as connection:
+        with pytest.raises(tenure.ConfigurationError, match="one transaction, which has ended"):
+            cursor.execute(f"insert into {place.schema}.effects values ('late')")
+        ended.close()
+        assert connection.execute("select 1").fetchone() == (1,)
+
+    assert effects(place) == []
+    assert job_of(jobs, second.id).state == "completed"
+
+
+def test_what_is_kept_of_an_awaited_transaction_cannot_reach_the_next(jobs: tenure.Jobs, place: Place) -> None:
+    jobs.enqueue("work")
+    first, second = jobs.claim(limit=2)
+
+    async def story() -> None:
+        async with first.aio.transaction() as ended:
+            cursor = ended.cursor()
+        async with second.aio.transaction() as connection:
+            with pytest.raises(tenure.ConfigurationError, match="one transaction, which has ended"):
+                await cursor.execute(f"insert into {place.schema}.effects values ('late')")
+            await ended.close()
+            assert await (await connection.execute("select 1")).fetchone() == (1,)
+
+    asyncio.run(story())
+
+    assert effects(place) == []
+    assert job_of(jobs, second.id).state == "completed"
+
+
+def test_a_block_may_have_dates_shown_as_it_likes(jobs: tenure.Jobs, claim: tenure.Claim) -> None:
+    with claim.transaction() as connection:
+        connection.execute("set datestyle = 'German'")
+        connection.execute("set timezone = 'Asia/Tokyo'")
+
+    assert job_of(jobs).state == "completed"
+
+
+def test_a_completion_that_was_rolled_back_and_then_lost_is_told(
+    jobs: tenure.Jobs, claim: tenure.Claim, place: Place
+) -> None:
+    with pytest.raises(tenure.ClaimLost), claim:
+        with psycopg.connect(place.server) as connection:
+            claim.complete(connection=connection)
+            connection.rollback()
+        jobs.reap(worker=claim.job.worker)
+
+    assert not claim.is_settled
+    assert job_of(jobs).state == "queued"
+
+
+def test_a_child_that_leaves_the_transaction_of_its_parent_does_not_end_it(place: Place) -> None:
+    program = [sys.executable, "-m", "tests.postgres.forked_transaction", place.url]
+
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
+
+    assert ended.stdout == "3 (7,) completed\n"
+
+
+def test_a_loop_that_ends_during_the_commit_gives_the_job_back(
+    jobs: tenure.Jobs, claim: tenure.Claim, place: Place
+) -> None:
+    place.execute(
+        "create function S.waiting() returns trigger language plpgsql as "
+        "'begin perform pg_advisory_xact_lock(4711); return null; end'"
+    )
+    place.execute(
+        "create constraint trigger waiting after insert on S.effects deferrable initially deferred "
+        "for each row execute function S.waiting()"
+    )
+
+    async def work() -> None:
+        async with claim.aio.transaction() as connection:
+            await connection.execute(f"insert into {place.schema}.effects values ('job')")
+
+    async def main() -> None:
+        working = asyncio.create_task(work())
+        while place.execute(WAITING) == [(0,)]:  # noqa: ASYNC110 - nobody is told when the server waits
+            await asyncio.sleep(0)
+        assert not working.done()
+
+    with psycopg.connect(place.server) as other:
+        other.execute("select pg_advisory_xact_lock(4711)")
+        asyncio.run(main())
+
+    job = job_of(jobs)
+    assert (job.state, job.attempts, job.errors) == ("queued", 0, [])
+    assert effects(place) == []
+
+
+def test_a_task_is_given_up_on_from_within_its_transaction(jobs: tenure.Jobs) -> None:
+    @jobs.task(give_up_on=ZeroDivisionError)
+    def work() -> None:
+        with tenure.current().transaction():
+            raise ZeroDivisionError
+
+    jobs.work(drain=True)
+
+    assert job_of(jobs).state == "failed"
+
+
+def test_a_task_whose_own_transaction_is_rolled_back_is_given_up_on(jobs: tenure.Jobs, place: Place) -> None:
+    @jobs.task(give_up_on=ZeroDivisionError)
+    def work() -> None:
+        with psycopg.connect(place.server) as connection:
+            tenure.current().complete(connection=connection)
+            raise ZeroDivisionError
+
+    jobs.work(drain=True)
+
+    assert job_of(jobs).state == "failed"
+
+
+def test_a_time_limit_that_ends_a_transaction_is_a_failure(jobs: tenure.Jobs) -> None:
+    @jobs.task(timeout=0.05)
+    async def work() -> None:
+        async with tenure.current().aio.transaction():
+            await asyncio.Event().wait()
+
+    jobs.work(drain=True)
+
+    job = job_of(jobs)
+    assert (job.state, job.attempts) == ("queued", 1)
+    assert "longer than its time limit" in job.errors[0]
+
+
+def test_a_time_limit_that_ends_a_transaction_of_a_thread_is_a_failure(jobs: tenure.Jobs) -> None:
+    runs = []
+
+    @jobs.task(timeout=0.5)
+    def work() -> None:
+        runs.append(tenure.current().attempt)
+        with tenure.current().transaction() as connection:
+            while True:
+                connection.execute("select 1")
+
+    jobs.work(drain=True)
+
+    job = job_of(jobs)
+    assert (job.state, job.attempts, runs) == ("queued", 1, [1])
+    assert "longer than its time limit" in job.errors[0]
