@@ -28,7 +28,7 @@ class Connection:
             return ask_with(cursor, text, asked)
 
     def in_transaction(self) -> Callable[[], bool]:
-        return self._is_in_transaction
+        return self._seems_in_transaction
 
     def after_commit(self, call: Callable[[], None]) -> None:
         with suppress(TransactionManagementError):  # commits are managed by hand, and it tells nobody
@@ -36,3 +36,7 @@ class Connection:
 
     def _is_in_transaction(self) -> bool:
         return bool(self._connection.in_atomic_block or not self._connection.get_autocommit())
+
+    def _seems_in_transaction(self) -> bool:
+        # Not to be asked of one that is closed, which would be opened for it.
+        return self._connection.connection is not None and self._is_in_transaction()

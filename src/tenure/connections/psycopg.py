@@ -17,7 +17,8 @@ class TellsOfItsCommit(Protocol):
     after_commit: list[Callable[[], None]]
 
 
-OPEN = {TransactionStatus.ACTIVE, TransactionStatus.INTRANS, TransactionStatus.INERROR}
+BEGUN = {TransactionStatus.INTRANS, TransactionStatus.INERROR}
+OPEN = {TransactionStatus.ACTIVE, *BEGUN}
 
 
 class Connection:
@@ -62,7 +63,7 @@ def numbered(text: str) -> bytes:
 
 
 def _refuse_autocommit(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+    if connection.autocommit and connection.info.transaction_status not in BEGUN:
         raise no_transaction("use `with connection.transaction():` around this")
 
 

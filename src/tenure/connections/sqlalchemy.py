@@ -12,7 +12,7 @@ from sqlalchemy import TextClause, event, orm, text
 from sqlalchemy import engine as core
 from sqlalchemy.ext import asyncio as aio
 
-from tenure.connections.refusals import no_transaction, other_database
+from tenure.connections.refusals import CallersOwn, no_transaction, other_database
 
 CALLS = "tenure_after_commit"
 """Under this name a session keeps what is to be called after its commit."""
@@ -39,7 +39,10 @@ class Session:
     def ask(self, text: str, asked: str) -> str | None:
         # What the session has not written yet may be what the job is about.
         if self._session.autoflush:
-            self._session.flush()
+            try:
+                self._session.flush()
+            except Exception as exc:
+                raise CallersOwn(exc) from exc
         return _ask(self._session.connection(), text, asked)
 
     def in_transaction(self) -> Callable[[], bool]:
@@ -105,21 +108,18 @@ def _never() -> bool:
 def _after_commit(session: orm.Session, call: Callable[[], None]) -> None:
     waiting: list[Callable[[], None]] = session.info.setdefault(CALLS, [])
     waiting.append(call)
-    for moment, listener in (("after_commit", _call_all), ("after_rollback", _call_none)):
+    for moment, listener in (("after_commit", _call_all), ("after_transaction_end", _forget_all)):
         if not event.contains(session, moment, listener):
             event.listen(session, moment, listener)
 
 
 def _call_all(session: orm.Session) -> None:
-    for call in _ended(session):
+    if session.in_nested_transaction():  # only a savepoint was released
+        return
+    for call in session.info.pop(CALLS, ()):
         call()
 
 
-def _call_none(session: orm.Session) -> None:
-    _ended(session)
-
-
-def _ended(session: orm.Session) -> list[Callable[[], None]]:
-    """Return what was to be called when the transaction commits, once; nothing if only a savepoint has ended."""
-    calls: list[Callable[[], None]] = [] if session.in_nested_transaction() else session.info.pop(CALLS, [])
-    return calls
+def _forget_all(session: orm.Session, transaction: orm.SessionTransaction) -> None:
+    if transaction.parent is None:
+        session.info.pop(CALLS, None)

@@ -23,6 +23,7 @@ from tenure.backends.postgres.transactions import Transactions
 from tenure.backends.postgres.wire import COMMIT, Step, Wire
 from tenure.backends.protocol import Clock
 from tenure.connections.caller import Caller, caller_of
+from tenure.connections.refusals import CallersOwn
 from tenure.core.operations import Schema
 
 T = TypeVar("T")
@@ -108,6 +109,11 @@ class Database:
             (self._identity,) = self.ask([Step(self.statements["join"]["store"])])
         return str(self._identity)
 
+    def is_open(self, number: str) -> bool:
+        """Tell whether a transaction of this number goes on, whoever's it is."""
+        (is_open,) = self.ask([Step(self.statements["join"]["is open"], {"number": number})])
+        return bool(is_open)
+
     def forget_identity(self) -> None:
         """Ask anew when it is next asked for: the store may have been made anew."""
         self._identity = None
@@ -117,6 +123,8 @@ class Database:
         """Give a connection of the caller's as it is used here. What it raises goes on, unless it can be explained."""
         try:
             yield caller_of(connection)
+        except CallersOwn as exc:
+            raise exc.error from exc.error.__cause__
         except Exception as exc:
             told = trouble.of_the_caller(self.address, exc)
             if told is None:

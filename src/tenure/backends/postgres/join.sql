@@ -1,18 +1,19 @@
 -- What is part of a transaction of the caller's: one call each, of the functions that other languages have.
--- Each takes one JSON text, and answers nothing if the connection leads to another store than the one that is asked for.
+-- Each takes one JSON text. It answers the number of the transaction, and what was asked for; or nothing, if the connection
+-- leads to another store than the one that is asked for. A copy of a database has the same stores, but is another database.
 
 -- name: enqueue
 select cast(
-  case when {schema}.store_v1() = given.asked ->> 'store' then (
+  case when {this_store} = given.asked ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
     select json_agg(json_build_array(job.id, job.created, job.key_taken) order by job.number)
     from {schema}.enqueue_many_v1(given.asked -> 'jobs') with ordinality as job (id, created, key_taken, number)
-  ) end as text
+  )) end as text
 )
 from (select cast(cast(:asked as text) as json) as asked) given;
 
 -- name: extend
 select cast(
-  case when {schema}.store_v1() = given.asked ->> 'store' then (
+  case when {this_store} = given.asked ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
     select json_agg(
       {schema}.extend_v1(
         claim.asked ->> 'id', cast(claim.asked ->> 'fence' as bigint), claim.asked ->> 'token',
@@ -21,19 +22,23 @@ select cast(
       order by claim.number
     )
     from json_array_elements(given.asked -> 'claims') with ordinality as claim (asked, number)
-  ) end as text
+  )) end as text
 )
 from (select cast(cast(:asked as text) as json) as asked) given;
 
 -- name: settle
 select cast(
-  case when {schema}.store_v1() = given.asked ->> 'store' then (
+  case when {this_store} = given.asked ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
     select json_agg(claim.landed order by claim.number)
     from {schema}.settle_v1(given.asked -> 'claims') with ordinality as claim (id, landed, number)
-  ) end as text
+  )) end as text
 )
 from (select cast(cast(:asked as text) as json) as asked) given;
 
 -- name: store
 -- Which store this is.
-select to_json({schema}.store_v1());
+select to_json({this_store});
+
+-- name: is open
+-- Whether the transaction of this number goes on.
+select to_json(coalesce(pg_xact_status(cast(:number as xid8)) = 'in progress', false));

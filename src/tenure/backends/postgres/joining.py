@@ -23,7 +23,8 @@ class Joined:
         self._database = database
         self._caller = caller
         self._ring = ring
-        self._is_open: Callable[[], bool] = lambda: False
+        self._seems_open: Callable[[], bool] = lambda: False
+        self._number: str | None = None
 
     def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
         rows = self._ask("enqueue", jobs=[_job(entry) for entry in entries]) if entries else []
@@ -42,20 +43,22 @@ class Joined:
         return landed
 
     def is_open(self) -> bool:
-        return self._is_open()
+        # Most drivers cannot tell the transaction from the next one on the same connection; the server can.
+        return self._number is not None and self._seems_open() and self._database.is_open(self._number)
 
     def _ask(self, operation: str, **asked: Any) -> Any:
         text = self._database.texts["join"][operation]
         request = json.dumps({"store": self._database.identity(), **asked}, ensure_ascii=False)
         answer = self._caller.ask(text, request)
-        self._is_open = self._caller.in_transaction()
         if answer is None:
             self._database.forget_identity()
             raise ConfigurationError(
                 f"connection leads to another store than {self._database.address.shown!r} (schema "
                 f"{self._database.address.schema!r}); one transaction can only hold both if they are in one database"
             )
-        return json.loads(answer)
+        self._number, answered = json.loads(answer)
+        self._seems_open = self._caller.in_transaction()
+        return answered
 
 
 def _job(entry: Entry) -> dict[str, Any]:

@@ -4,6 +4,10 @@
 -- The present moment: the server's, unless a test has set another.
 coalesce(cast(:now as timestamptz), statement_timestamp())
 
+-- name: this_store
+-- Which store this is, in which database.
+{schema}.store_v1() || ' in ' || (select oid from pg_catalog.pg_database where datname = current_database())
+
 -- name: history
 -- The history of a job, if it has one.
 case when job.endings > 0 then (
