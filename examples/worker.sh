@@ -10,6 +10,7 @@
 set -eu
 
 : "${DATABASE_URL:?name the database, such as postgresql://mailer@db/app}"
+: "${1:?name the command to run, such as ./send.sh}"
 schema=${SCHEMA:-tenure} queue=${QUEUE:-default} lease=${LEASE:-60}
 worker="sh-$(uname -n)-$$"
 tab=$(printf '\t')

@@ -18,6 +18,10 @@ class Functions:
         self.connection = connection
         self._schema = schema
 
+    def named(self, name: str) -> str:
+        """Return the full name of a function."""
+        return f"{self._schema}.{name}"
+
     def rows(self, name: str, *values: object, **options: object) -> list[DictRow]:
         """Return the rows that a function answers."""
         given = ["%s"] * len(values) + [f"{option} => %({option})s" for option in options]

@@ -41,6 +41,10 @@ def test_a_url_that_cannot_be_read_is_told_without_its_password(url: str) -> Non
             "so schema, timeout must not be in it",
         ),
         ("postgresql://db/app?notify=postgresql%3A%2F%2Fada%3Asecret%40db", "so notify must not be in it"),
+        (
+            "postgresql%3A%2F%2Fada%3Asecret%40db%2Fapp",
+            "notify must be the URL of a PostgreSQL server, percent-encoded",
+        ),
         ("mysql://ada:secret@db/app", "notify must be the URL of a PostgreSQL server, percent-encoded"),
         ("", "notify must be the URL of a PostgreSQL server, percent-encoded"),
     ],

@@ -25,8 +25,9 @@ from tenure.testing.conformance.building import completed, entry, job_of, settle
 from tenure.testing.conformance.racing import at_once
 from tests.postgres.functions import Functions, functions_of, hold_of
 from tests.postgres.stores import Place
+from tests.postgres.test_refusals import database
 
-DIGESTS = {2: "e7a7dd89e3b71a0b"}
+DIGESTS = {2: "fb9615b6f62dfd59"}
 """Of the text of the functions, for each version of the schema that brought others than the one before."""
 
 CALLED = ("enqueue", "enqueue_many", "store", "claim", "extend", "settle", "complete", "fail", "reap")
@@ -171,7 +172,7 @@ def test_an_id_that_is_made_is_a_uuid_of_the_moment(sql: Functions) -> None:
 
 
 def test_the_text_of_a_payload_is_kept_as_it_is(place: Place, sql: Functions) -> None:
-    text = '{ "b": 1.0,\n "a": [1e2, "\\u00e9"], "b": 2 }'
+    text = '{ "b": 1.0,\n "a": [1e2, "\\u00e9"], "B": 2 }'
 
     sql.enqueue({"type": "t", "payload": text})
     sql.rows("enqueue", "t", text)
@@ -518,6 +519,7 @@ JOBS: list[tuple[Any, str]] = [
     ([{"type": "t", "run_at": "2026-13-31T12:00:00Z"}], "run_at must be a moment with its time zone"),
     ([{"type": "t", "run_at": "1969-12-31T12:00:00Z"}], "run_at must be from 1970-01-01T00:00:00Z to"),
     ([{"type": "t", "run_at": "2026-01-31T12:00:00Z", "delay": 1}], "give run_at or delay, not both"),
+    ([{"type": "t", "run_at": "now", "delay": "x" * 1000}], "delay='x{80}…'"),
     ([{"type": "t", "on_conflict": "replace"}], "on_conflict must be 'keep' or 'raise', not 'replace'"),
     ([{"type": "t", "payload": [1]}], r"a payload is a JSON object, not \[1\]"),
     ([{"type": "t", "payload": None}], "a payload is a JSON object, not null"),
@@ -529,6 +531,8 @@ JOBS: list[tuple[Any, str]] = [
     ([{"type": "t", "payload": '{"a": 1e400}'}], "payload has a number that is too large"),
     ([{"type": "t", "payload": '{"a": [-1e309]}'}], "payload has a number that is too large"),
     ([{"type": "t", "payload": '{"a": 1e200000}'}], "payload is not JSON that every store can keep"),
+    ([{"type": "t", "payload": '{"a": %s, "a": 1}' % ("[" * 3000 + "]" * 3000)}], "a key that stands twice"),
+    ([{"type": "t", "payload": '{"a": [{"\\"b": %s, "\\u0022b": 1}]}' % ("1" * 5000)}], "a key that stands twice"),
     ([{"type": "t", "payload": {"a": "x" * LONGEST}}], "the payload has 262,?153 bytes of JSON and may have 262144"),
     ([{"type": "t", "meta": [1]}], "meta must map strings to strings"),
     ([{"type": "t", "meta": {"a": 1}}], r"meta\['a'\] must be text, not 1"),
@@ -628,6 +632,16 @@ def test_a_settlement_that_cannot_be_used_is_refused_with_all_others(
     assert store.stats().total("running") == 2
 
 
+def test_a_result_whose_text_nobody_can_read_is_refused(store: PostgreSQL, sql: Functions) -> None:
+    store.enqueue([entry(id="job")])
+    (claim,) = sql.rows("claim", "w")
+
+    with pytest.raises(errors.InvalidParameterValue, match="result has an object with a key that stands twice"):
+        sql.value("complete", *hold_of(claim).values(), '{"a": %s, "a": 1}' % ("1" * 5000))
+
+    assert job_of(store, "job").state == "running"
+
+
 def test_the_same_job_twice_in_one_call_is_refused(sql: Functions) -> None:
     settlement = {"id": "job", "fence": 1, "token": "t", "outcome": "released"}
 
@@ -662,6 +676,55 @@ def test_the_settings_of_a_session_do_not_matter(place: Place, store: PostgreSQL
     assert failed == [True]
     assert (job.timeout, job.attempts) == (0.1 + 0.2, 1)
     assert claim["run_at"] == datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def test_the_collation_of_what_is_passed_does_not_matter(store: PostgreSQL, sql: Functions) -> None:
+    store.enqueue([entry(id="job", queue="mail", type="send")])
+    sql.connection.execute(
+        """
+        create temp table mine (
+          id text collate "POSIX", worker text collate "POSIX", token text collate "POSIX",
+          queues text[] collate "POSIX", types text[] collate "POSIX"
+        )
+        """
+    )
+    sql.connection.execute("insert into mine values ('job', 'w', 'token', '{mail}', '{send}')")
+    claim_v1, extend_v1 = sql.named("claim_v1"), sql.named("extend_v1")
+
+    taken = sql.connection.execute(
+        f"select claimed.id, claimed.fence from mine, {claim_v1}(worker, queues, types, token => mine.token) as claimed"
+    ).fetchone()
+    held = sql.connection.execute(f"select {extend_v1}(id, 1, token) as answer from mine").fetchone()
+
+    assert taken == {"id": "job", "fence": 1}
+    assert held == {"answer": "held"}
+
+
+def test_a_moment_of_a_zone_with_odd_seconds_is_taken(place: Place, store: PostgreSQL) -> None:
+    store.migrate()
+    with functions_of(place, ["TimeZone=Africa/Monrovia"]) as sql:
+        id = sql.value("enqueue", "t", run_at="1971-01-01T00:00:00Z")
+
+    assert job_of(store, id).run_at == datetime(1971, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "enqueue_v1(E't\\xff')",
+        """enqueue_v1('t', cast(E'{"a": "\\xff"}' as json))""",
+        "claim_v1(E'w\\xff')",
+        "extend_v1('id', 1, E'\\xff')",
+    ],
+)
+def test_bytes_that_are_no_text_are_refused_where_the_server_takes_them(place: Place, call: str) -> None:
+    with database(place, "encoding 'SQL_ASCII' locale 'C' template template0") as elsewhere:
+        store = elsewhere.open()
+        store.migrate()
+        store.close()
+
+        with pytest.raises(errors.DataError, match='invalid byte sequence for encoding "UTF8": 0xff'):
+            elsewhere.execute(f"select S.{call}")
 
 
 def test_what_a_caller_undoes_did_not_happen(place: Place, store: PostgreSQL, sql: Functions) -> None:

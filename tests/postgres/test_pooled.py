@@ -283,6 +283,21 @@ def test_a_pooler_that_forgets_what_was_prepared_is_noticed_by_that(place: Place
         assert store.stats().total("due") == 2 * SESSIONS
 
 
+def test_an_address_that_comes_to_lead_to_a_pooler_is_noticed_by_that(place: Place, postgres: Server) -> None:
+    with Pooler(postgres, sessions=SESSIONS, options="ignored") as pooler, closing(opened(pooler, place)) as store:
+        store.stats()
+        sessions = store._database.sessions
+        # As if it had led to the server itself before.
+        sessions.are_lent, sessions.prepares = False, True
+        store._database._pool._close_idle()
+
+        for _ in range(2 * SESSIONS):
+            store.enqueue([entry()])
+
+        assert (sessions.are_lent, sessions.prepares) == (True, False)
+        assert store.stats().total("due") == 2 * SESSIONS
+
+
 def test_nobody_listens_through_a_pooler_and_that_is_said_once_with_the_remedy(
     place: Place, any_pooler: Between, caplog: pytest.LogCaptureFixture
 ) -> None:

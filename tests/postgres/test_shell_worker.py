@@ -50,9 +50,9 @@ class Shell:
             "NEVER": str(folder / "never"),
         }
 
-    def start(self, command: str) -> subprocess.Popen[bytes]:
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [SCRIPT, "sh", "-c", command],
+            [SCRIPT, *command],
             env=self._environment,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -60,7 +60,7 @@ class Shell:
 
     def run(self, command: str) -> None:
         """Do jobs until there are none; nothing is to be complained of."""
-        process = self.start(command)
+        process = self.start("sh", "-c", command)
         _, said = process.communicate(timeout=60)
         assert (process.returncode, said) == (0, b"")
 
@@ -92,7 +92,7 @@ def test_psql_and_python_share_a_queue_and_take_over_from_one_that_was_killed(
     tmp_path: Path,
 ) -> None:
     store.enqueue([entry(id=f"job-{number}", payload={"number": number}) for number in range(JOBS)])
-    victim = shell.start(HANG)
+    victim = shell.start("sh", "-c", HANG)
     id, fence, token = (tmp_path / "told").read_text().split()
     os.killpg(victim.pid, signal.SIGKILL)
     victim.communicate()
@@ -119,6 +119,17 @@ def test_a_payload_reaches_the_command_whatever_is_in_it(store: PostgreSQL, shel
     assert (tmp_path / "done").read_text() == (
         'it\'s $HOME; \\" 1 1 {"text": "a\\tb\\n\'; drop table \\\\x ä $(id)"}\n'
     )
+
+
+def test_a_worker_without_a_command_takes_no_job(store: PostgreSQL, shell: Shell) -> None:
+    store.enqueue([entry(id="job")])
+
+    process = shell.start()
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode != 0
+    assert b"name the command to run" in said
+    assert job_of(store, "job").state == "queued"
 
 
 def test_a_command_that_fails_is_tried_again_later(store: PostgreSQL, shell: Shell) -> None:

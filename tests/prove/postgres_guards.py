@@ -79,6 +79,7 @@ POSTGRES_GUARDS = [
     Guard("a function looks further down a line that was cut", "functions/claim.sql", "    exit when cast(answer ->> 0 as boolean) or not cast(answer ->> 1 as boolean);\n", "    exit;\n"),
     Guard("a function takes back what ran out", "functions/claim.sql", "  {sql[reap][expired]} into answer;\n", ""),
     Guard("spent attempts fail a job that asks to be tried again", "functions/settle.sql", "(job.is_spent or found.ended = 'failed')", "(false)"),
-    Guard("a payload is not nested too deep for others", "functions/checks.sql", "  perform {schema}.checked_depth('payload', value);\n", ""),
+    Guard("a payload is not nested too deep for others", "functions/checks.sql", "  perform {schema}.checked_content('payload', given, value);\n", ""),
+    Guard("a payload is checked in all its text", "functions/checks.sql", "{schema}.members(given) <> {schema}.members(cast(value as text))", "false"),
     Guard("functions are made with the tables", "migrations.py", "            if found < current():\n                connection", "            if False:\n                connection"),
 ]  # fmt: skip

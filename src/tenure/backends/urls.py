@@ -113,15 +113,13 @@ def scheme_of(url: str) -> str:
 
 def masked(url: str) -> str:
     """Return the URL as it may be shown: without its password. Too much is hidden rather than too little."""
-    return re.sub(
-        r"(?i)([?&]notify=)([^&]*)", lambda found: found[1] + _masked_within(found[2]), _without_password(url)
-    )
+    return re.sub(r"(?i)([?&]notify=)([^&]*)", lambda found: found[1] + masked_within(found[2]), _without_password(url))
 
 
-def _masked_within(part: str) -> str:
+def masked_within(part: str) -> str:
     """Return a URL that is part of another, and percent-encoded there, maybe more than once, as it may be shown."""
     inner = unquote(part)
-    return quote(part, safe="*") if inner == part else _masked_within(_without_password(inner))
+    return quote(part, safe="*") if inner == part else masked_within(_without_password(inner))
 
 
 def _without_password(url: str) -> str:

@@ -5,7 +5,7 @@ import re
 import socket
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import psycopg
 from psycopg import pq
@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tenure.backends.postgres.settings import MARK, session_settings
 from tenure.backends.postgres.transaction import OneAsyncTransaction, OneTransaction
-from tenure.backends.urls import masked
+from tenure.backends.urls import masked, masked_within
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 
@@ -98,7 +98,7 @@ def address_of(url: str, shown: str) -> Address:
 
 def _notify(url: str, timeout: float) -> Address:
     """Return where to listen."""
-    shown = masked(url)
+    shown = unquote(masked_within(masked(url)))
     if not re.match("postgres(ql)?://", url):
         raise ConfigurationError(
             f"notify must be the URL of a PostgreSQL server, percent-encoded: 'postgresql%3A%2F%2F…', not {shown!r}"

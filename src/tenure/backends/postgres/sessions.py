@@ -80,10 +80,11 @@ class Sessions:
             yield
 
     def send_whole(self) -> None:
-        """Prepare no more: what is prepared in one session is missing in another."""
+        """Prepare no more: what is prepared in one session is missing in another. So these are lent by now."""
         if self.prepares:
             log.info("%s is behind a pooler; statements are not prepared", self._address.shown)
         self.prepares = False
+        self.are_lent = True
 
     @property
     def _timeout(self) -> float:

@@ -25,12 +25,14 @@ begin
 end
 $function$;
 
--- What is read as `jsonb` has no NUL, no lone surrogate, and no number that cannot be computed with.
+-- What is read as `jsonb` has no NUL, no lone surrogate, and no number that cannot be computed with. In a database without
+-- an encoding it may have bytes that are no characters.
 create or replace function {schema}.checked_json(option text, given text)
 returns jsonb
 language plpgsql
 as $function$
 begin
+  perform convert_to(given, 'UTF8');
   return cast(given as jsonb);
 exception
   when data_exception or program_limit_exceeded then
@@ -38,20 +40,35 @@ exception
 end
 $function$;
 
-create or replace function {schema}.checked_depth(option text, given jsonb)
+-- How many members the objects in a JSON text have, each as often as it stands there.
+create or replace function {schema}.members(given text)
+returns integer
+language plpgsql
+as $function$
+begin
+  return regexp_count(regexp_replace(given, '"(\\.|[^"\\])*"', '', 'g'), ':');
+end
+$function$;
+
+-- JSON that is kept as the text it was given in, with what that says. All of the text will be read, and of a key that
+-- stands twice only the last was seen here.
+create or replace function {schema}.checked_content(option text, given text, value jsonb)
 returns jsonb
 language plpgsql
 as $function$
 begin
-  if jsonb_path_exists(given, 'strict $.**{{{too_deep}}}') then
+  if {schema}.members(given) <> {schema}.members(cast(value as text)) then
+    perform {schema}.refused(format('%s has an object with a key that stands twice', option));
+  end if;
+  if jsonb_path_exists(value, 'strict $.**{{{too_deep}}}') then
     perform {schema}.refused(format('%s is nested more than %s deep', option, {deepest}));
   end if;
   if jsonb_path_exists(
-    given, 'strict $.** ? (@.type() == "number" && (@ > {greatest_double} || @ < -{greatest_double}))'
+    value, 'strict $.** ? (@.type() == "number" && (@ > {greatest_double} || @ < -{greatest_double}))'
   ) then
     perform {schema}.refused(format('%s has a number that is too large to be read by everybody', option));
   end if;
-  return given;
+  return value;
 end
 $function$;
 
@@ -95,7 +112,7 @@ returns text
 language plpgsql
 as $function$
 declare
-  value text := given #>> '{{}}';
+  value text collate "C" := given #>> '{{}}';
 begin
   if value is null or jsonb_typeof(given) <> 'string' then
     perform {schema}.refused(format('%s must be a string, not %s', option, {schema}.shown(given)));
@@ -106,6 +123,7 @@ begin
     ));
   end if;
   -- In a database without an encoding these would be bytes, and no characters.
+  perform convert_to(value, 'UTF8');
   if
     value ~ '^ | $' or value ~ '[{control_characters}]'
     or (getdatabaseencoding() = 'UTF8' and value ~ '[{invisible_characters}]')
@@ -132,7 +150,7 @@ begin
       '%s must name 1 to {largest_batch}, not %s; leave it out for all', option, cardinality(given)
     ));
   end if;
-  return array(select distinct {schema}.checked_name(option, to_jsonb(name)) from unnest(given) as name);
+  return array(select distinct {schema}.checked_name(option, to_jsonb(name)) collate "C" from unnest(given) as name);
 end
 $function$;
 
@@ -188,7 +206,7 @@ declare
   value text := given #>> '{{}}';
   moment timestamptz;
 begin
-  if value ~ '^\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)$' then
+  if value ~ '^\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d(:\d\d)?)?)$' then
     begin
       moment := cast(value as timestamptz);
     exception
@@ -306,7 +324,7 @@ begin
       octet_length(given)
     ));
   end if;
-  perform {schema}.checked_depth('payload', value);
+  perform {schema}.checked_content('payload', given, value);
   return given;
 end
 $function$;

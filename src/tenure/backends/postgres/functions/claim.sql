@@ -15,18 +15,19 @@ returns setof {schema}.claimed_v1
 as $function$
 #variable_conflict use_column
 declare
+  -- Compared as the columns are, whatever the collation of what was passed.
   given_worker text := {schema}.checked_name('worker', to_jsonb(claim_v1.worker));
-  given_queues text[] := {schema}.checked_names('queues', claim_v1.queues);
-  given_types text[] := {schema}.checked_names('types', claim_v1.types);
+  given_queues text[] collate "C" := {schema}.checked_names('queues', claim_v1.queues);
+  given_types text[] collate "C" := {schema}.checked_names('types', claim_v1.types);
   given_lease bigint := {schema}.checked_duration('lease', to_jsonb(lease), {shortest_lease}, {longest_lease});
   wanted integer := {schema}.checked_whole('max_jobs', to_jsonb(max_jobs), 1, {largest_batch});
-  given_token text := {schema}.checked_name(
+  given_token text collate "C" := {schema}.checked_name(
     'token', to_jsonb(coalesce(claim_v1.token, replace(cast(gen_random_uuid() as text), '-', '')))
   );
   given_evidence_kept bigint := {evidence_kept};
   -- No hint: every line is walked from its beginning.
-  given_at_queues text[] := '{{}}';
-  given_at_types text[] := '{{}}';
+  given_at_queues text[] collate "C" := '{{}}';
+  given_at_types text[] collate "C" := '{{}}';
   given_at_ranks integer[] := '{{}}';
   given_at_run_ats timestamptz[] := '{{}}';
   given_at_sequences bigint[] := '{{}}';

@@ -16,7 +16,8 @@ begin
   job := '{job_defaults}' || job;
   if job ? 'run_at' and job ? 'delay' then
     perform {schema}.refused(format(
-      'give run_at or delay, not both: run_at=%s, delay=%s', {schema}.shown(job -> 'run_at'), job -> 'delay'
+      'give run_at or delay, not both: run_at=%s, delay=%s',
+      {schema}.shown(job -> 'run_at'), {schema}.shown(job -> 'delay')
     ));
   end if;
   entry.id := case when job ? 'id' then {schema}.checked_name('id', job -> 'id') else {schema}.new_id() end;

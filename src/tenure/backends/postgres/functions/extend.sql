@@ -39,9 +39,10 @@ returns text
 as $function$
 #variable_conflict use_column
 declare
-  given_ids text[] := array[{schema}.checked_name('id', to_jsonb(extend_v1.id))];
+  -- Compared as the columns are, whatever the collation of what was passed.
+  given_ids text[] collate "C" := array[{schema}.checked_name('id', to_jsonb(extend_v1.id))];
   given_fences bigint[] := array[{schema}.checked_whole('fence', to_jsonb(extend_v1.fence), 1, {greatest_fence})];
-  given_tokens text[] := array[{schema}.checked_name('token', to_jsonb(extend_v1.token))];
+  given_tokens text[] collate "C" := array[{schema}.checked_name('token', to_jsonb(extend_v1.token))];
   given_leases bigint[] := array[
     {schema}.checked_duration('lease', to_jsonb(lease), {shortest_lease}, {longest_lease})
   ];

@@ -21,8 +21,8 @@ begin
   settlement.fence := {schema}.checked_whole('fence', asked -> 'fence', 1, {greatest_fence});
   settlement.token := {schema}.checked_name('token', asked -> 'token');
   if settlement.outcome = 'completed' then
-    perform {schema}.checked_depth('result', asked -> 'result');
     settlement.result := coalesce(cast(given -> 'result' as text), 'null');
+    perform {schema}.checked_content('result', settlement.result, coalesce(asked -> 'result', 'null'));
     settlement.result_dropped := octet_length(settlement.result) > {longest_payload}
       or (asked ? 'result_dropped' and {schema}.checked_truth('result_dropped', asked -> 'result_dropped'));
     if settlement.result_dropped then
