@@ -13,6 +13,9 @@ set -eu
 : "${1:?name the command to run, such as ./send.sh}"
 schema=${SCHEMA:-tenure} queue=${QUEUE:-default} lease=${LEASE:-60}
 worker="sh-$(uname -n)-$$"
+case $lease in
+  *[!0-9]* | [012] | '') echo "LEASE must be a whole number of seconds, 3 or more, not '$lease'" >&2; exit 2 ;;
+esac
 tab=$(printf '\t')
 
 # Values go in as variables of psql, which quotes them where it reads :'so': never as part of the text.
@@ -51,11 +54,12 @@ END
   keep >/dev/null 2>&1 &
   if printf '%s\n' "$payload" | TENURE_ID=$id TENURE_TYPE=$type TENURE_ATTEMPT=$attempts TENURE_FENCE=$fence \
     TENURE_TOKEN=$token "$@"; then
-    landed=$(echo "select :\"schema\".complete_v1(:'id', :'fence', :'token');" | sql)
+    ending="complete_v1(:'id', :'fence', :'token')" error=
   else
-    error="the command exited with $?"
-    landed=$(echo "select :\"schema\".fail_v1(:'id', :'fence', :'token', :'error');" | sql --set=error="$error")
+    error="the command exited with $?" ending="fail_v1(:'id', :'fence', :'token', :'error')"
   fi
+  # The server may be away just now. To say it twice does no harm: what has landed is told to have landed.
+  until landed=$(echo "select :\"schema\".$ending;" | sql --set=error="$error"); do sleep 1; done
   { kill $! && wait $!; } 2>/dev/null || :
   # It took longer than its lease, and somebody else has it now: what that one does counts.
   [ "$landed" = t ] || echo "the claim of job $id was lost" >&2

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+UNDONE = "the transaction that the job was completed in was rolled back"
 TAKEN = "another claim, a reaper or an operator took it"
 
 
@@ -52,7 +53,18 @@ class Claim:
     After an explicit ending, leaving does nothing more.
     """
 
-    __slots__ = ("_holder", "_joined", "_lock", "_outcome", "_process", "job", "lease", "result", "unanswered")
+    __slots__ = (
+        "_holder",
+        "_joined",
+        "_joined_by",
+        "_lock",
+        "_outcome",
+        "_process",
+        "job",
+        "lease",
+        "result",
+        "unanswered",
+    )
 
     def __init__(self, holder: Holder, job: Job, lease: Lease) -> None:
         self.job = job
@@ -63,6 +75,7 @@ class Claim:
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
         self._joined: Joined | None = None
+        self._joined_by: object = None
         self._process = process.here()
 
     def __repr__(self) -> str:
@@ -248,9 +261,9 @@ class Claim:
         if self._has_completed_elsewhere(error) or self.is_settled or self.is_loss(error):
             return False
         if was_joined and error is None:
-            # Its effect was rolled back with the completion, so it must not be completed without.
-            log.warning("the completion of job %s was rolled back: it is released", self.id, extra=facts(self.job))
-            self.settle(transitions.released(self.lease.hold))
+            # Its effect was rolled back with the completion: it must not be completed without, nor be tried for ever.
+            log.warning("the completion of job %s was rolled back: it has failed", self.id, extra=facts(self.job))
+            self.settle(self.failure(UNDONE))
             return False
         if error is None and self.unanswered is None:
             ending, mistake = self.ending_with(self.result)
@@ -311,6 +324,9 @@ class Claim:
     def _join(self, settlement: Settlement, connection: object) -> None:
         store = transactional(self._holder.store)
         with self._lock:
+            # Else it would wait for that one, whose end may be up to this very thread.
+            if self._joined is not None and connection != self._joined_by and self._joined.is_open():
+                raise self.lost("it was completed in another transaction, which is still open")
             with store.joined(connection) as joined:
                 if self._joined is not None and self._is_held_in(joined):
                     self._hold_again()
@@ -319,7 +335,7 @@ class Claim:
             if not landed:
                 raise self.lost()
             self.note(settlement, landed=True)
-            self._joined = joined
+            self._joined, self._joined_by = joined, connection
 
     def _is_held_in(self, joined: Joined) -> bool:
         (holding,) = joined.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])

@@ -120,7 +120,7 @@ class Transaction:
             return connection
         from tenure.connections.caller import awaited_on
 
-        return awaited_on(self._loop, connection)
+        return awaited_on(self._loop, connection) or connection
 
     def _say_if_it_took_long(self, seconds: float) -> None:
         if self._store.is_exclusive and seconds > self._claim.lease.length / 3:

@@ -65,7 +65,7 @@ INTERNAL = {
     "is_here",
     "is_to_be_asked_for",
     "is_unclear",
-    "take_back_if_running",
+    "take_back_if_undone",
 }
 """What a `Claim` has for the modules around it."""
 

@@ -4,14 +4,30 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from uuid import uuid4
 
 import psycopg
 import pytest
+import sqlalchemy
+from sqlalchemy import orm
 
 import tenure
+from tests.connections.databases import of_database
+from tests.connections.drivers import engine_of
+from tests.postgres.somebody import wait_for_a_waiter
 from tests.postgres.stores import Place
+from tests.servers.postgres import with_schema
 
 WAITING = "select count(*) from pg_stat_activity where wait_event = 'advisory' and query = 'COMMIT'"
+
+
+class Base(orm.DeclarativeBase):
+    pass
+
+
+class Missing(Base):
+    __tablename__ = "no_such_table"
+    id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
 
 
 @pytest.fixture
@@ -208,3 +224,108 @@ def test_a_time_limit_that_ends_a_transaction_of_a_thread_is_a_failure(jobs: ten
     job = job_of(jobs)
     assert (job.state, job.attempts, runs) == ("queued", 1, [1])
     assert "longer than its time limit" in job.errors[0]
+
+
+def test_a_cancel_ends_a_call_that_waits_for_somebody_elses_transaction(jobs: tenure.Jobs, place: Place) -> None:
+    (claim,) = jobs.claim()
+
+    async def story() -> None:
+        async with await psycopg.AsyncConnection.connect(place.server) as connection:
+            completing = asyncio.create_task(claim.aio.complete(connection=connection))
+            await asyncio.to_thread(wait_for_a_waiter, place)
+            completing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await completing
+            await connection.rollback()
+
+    with place.begun(f"select from {place.schema}.jobs for update"):
+        asyncio.run(story())
+
+    claim.complete()
+
+
+def test_a_claim_that_is_completed_in_an_open_transaction_is_not_completed_in_another(
+    jobs: tenure.Jobs, place: Place
+) -> None:
+    (claim,) = jobs.claim()
+
+    with psycopg.connect(place.server) as one, psycopg.connect(place.server) as other:
+        claim.complete(connection=one)
+        with pytest.raises(tenure.ClaimLost, match="in another transaction, which is still open"):
+            claim.complete(connection=other)
+        one.rollback()
+        claim.complete("by the other", connection=other)
+
+    job = jobs.get(claim.id)
+    assert job is not None
+    assert job.result == "by the other"
+
+
+@pytest.mark.parametrize("begins_another", [True, False])
+def test_an_error_after_a_rollback_is_recorded_whatever_the_connection_does_then(
+    jobs: tenure.Jobs, place: Place, *, begins_another: bool
+) -> None:
+    (claim,) = jobs.claim()
+
+    with psycopg.connect(place.server) as connection, pytest.raises(ZeroDivisionError), claim:
+        claim.complete(connection=connection)
+        connection.rollback()
+        if begins_another:
+            connection.execute("select 1")
+        raise ZeroDivisionError
+
+    job = jobs.get(claim.id)
+    assert job is not None
+    assert job.state == "queued"
+    assert "ZeroDivisionError" in job.errors[0]
+
+
+def test_a_task_that_rolls_back_quietly_is_not_run_for_ever(place: Place) -> None:
+    with tenure.Jobs(place.url, backoff=tenure.Backoff(first=0)) as jobs:
+
+        @jobs.task(max_attempts=3)
+        def charge() -> None:
+            with psycopg.connect(place.server) as connection:
+                tenure.current().complete(connection=connection)
+                connection.rollback()
+
+        id = charge.enqueue()
+        jobs.work(drain=True)
+
+        job = jobs.get(id)
+        assert job is not None
+        assert (job.state, job.attempts) == ("failed", 3)
+        assert "was rolled back" in job.errors[-1]
+
+
+def test_a_copy_of_the_database_is_another_one(place: Place) -> None:
+    name = f"copy_{uuid4().hex}"
+    with tenure.Jobs(place.url) as jobs:
+        jobs.migrate()
+        place.execute(f"create database {name}")
+        try:
+            dump_into_a_copy(place, name)
+            with (
+                psycopg.connect(of_database(place.server, name)) as connection,
+                pytest.raises(tenure.ConfigurationError, match="another store"),
+            ):
+                jobs.enqueue("send", connection=connection)
+        finally:
+            place.execute(f"drop database {name} with (force)")
+
+
+def dump_into_a_copy(place: Place, name: str) -> None:
+    """Have a store in another database that says that it is the same."""
+    with tenure.Jobs(with_schema(of_database(place.server, name), place.schema)) as copy:
+        copy.migrate()
+    ((id,),) = place.execute("select id from S.store")
+    with psycopg.connect(of_database(place.server, name)) as connection:
+        connection.execute(f"update {place.schema}.store set id = %s".encode(), [id])
+
+
+def test_an_error_of_what_a_session_has_pending_is_its_own(jobs: tenure.Jobs, place: Place) -> None:
+    with engine_of("psycopg", place.server) as engine, orm.Session(engine) as session:
+        session.add(Missing(id=1))
+        with pytest.raises(sqlalchemy.exc.ProgrammingError, match="no_such_table"):
+            jobs.enqueue("send", connection=session)
+        session.rollback()

@@ -43,7 +43,8 @@ CONNECTION_GUARDS = [
     Guard("the transaction that has ended is not the next one", "connections/sqlalchemy.py", "begun is not None and transactional.get_transaction() is begun", "transactional.get_transaction() is not None"),
     Guard("a transaction is told from the next one", "backends/postgres/joining.py", " and self._database.is_open(self._number)", ""),
     Guard("a copy of the database is another one", "backends/postgres/parts.sql", " || ' in ' || (select oid from pg_catalog.pg_database where datname = current_database())\n", "\n"),
+    Guard("a cancel ends a statement that waits", "connections/loops.py", "                self._asking.cancel()\n", "                pass\n"),
     Guard("a scoped session is that of the caller's task", "connections/sqlalchemy.py", "session() if isinstance(session, aio.async_scoped_session) else session", "session"),
     Guard("an async connection is not used by who does not await", "connections/caller.py", "    if kind.is_async:\n        raise TypeError(", "    if False:\n        raise TypeError("),
-    Guard("who waits for a transaction does not keep it from ending", "aio/twins.py", "        return await run_alone(partial(verb, self.sync, *args, **options))\n\n    return call", "        return await self.threads.run(partial(verb, self.sync, *args, **options))\n\n    return call"),
+    Guard("who waits for a transaction does not keep it from ending", "aio/twins.py", "        return await run_alone(partial(verb, self.sync, *args, **options), on_cancel=joined.cancel)\n", "        return await self.threads.run(partial(verb, self.sync, *args, **options))\n"),
 ]  # fmt: skip

@@ -331,7 +331,7 @@ CLIENT_GUARDS = [
     Guard("what was not returned before the close is given back", "aio/look.py", "        self._wake()\n        self.undo()\n", "        self._wake()\n"),
     Guard("a close ends those who wait", "aio/threads.py", "            look.close()\n", "            pass\n"),
     Guard("what cannot be given back is told, not raised", "aio/look.py", "        except Exception as exc:  # noqa: BLE001 - nobody is left to be told\n            log.warning(", "        except Exception as exc:  # noqa: BLE001 - nobody is left to be told\n            log.debug("),
-    Guard("a cancelled call is finished first", "aio/threads.py", "        except asyncio.CancelledError as exc:\n            cancelled = exc\n", "        except asyncio.CancelledError:\n            raise\n"),
+    Guard("a cancelled call is finished first", "aio/threads.py", "        except asyncio.CancelledError as exc:\n            cancelled = exc\n            if", "        except asyncio.CancelledError as exc:\n            raise\n            if"),
     Guard("a cancel is not lost", "aio/threads.py", "    if cancelled is not None:\n        raise cancelled from answer.exception()\n", ""),
     Guard("waits take no thread of an operation", "aio/threads.py", 'ThreadPoolExecutor(LOOKOUTS, "tenure-lookout")', "self._operations"),
     Guard("waits take turns", "aio/threads.py", "LONGEST_POLL * share", "LONGEST_POLL * 60"),

@@ -502,9 +502,10 @@ def test_a_job_whose_completion_was_rolled_back_is_not_completed_by_leaving_its_
 
     job = jobs.get("job")
     assert job is not None
-    assert (job.state, job.attempts) == ("queued", 0)
+    assert (job.state, job.attempts) == ("queued", 1)
+    assert "was rolled back" in job.errors[0]
     assert receipts(path) == []
-    assert "was rolled back: it is released" in caplog.text
+    assert "was rolled back: it has failed" in caplog.text
 
 
 def test_the_callers_connection_may_be_the_first_to_use_the_file(folder: Path) -> None:

@@ -155,10 +155,10 @@ class Threads:
             raise StoreUnavailable(CLOSED)
 
 
-async def run_alone(function: Callable[[], R]) -> R:
-    """Run a function in a thread of its own, which ends with it."""
+async def run_alone(function: Callable[[], R], *, on_cancel: Callable[[], None] | None = None) -> R:
+    """Run a function in a thread of its own, which ends with it. If this is cancelled, `on_cancel` may hurry it."""
     with ThreadPoolExecutor(1, "tenure-single") as executor:
-        return await ended(hop(executor, function))
+        return await ended(hop(executor, function), on_cancel)
 
 
 class Alone:
@@ -175,7 +175,7 @@ def hop(executor: ThreadPoolExecutor, function: Callable[[], R]) -> asyncio.Futu
     return asyncio.wrap_future(executor.submit(copy_context().run, function))
 
 
-async def ended(answer: asyncio.Future[R]) -> R:
+async def ended(answer: asyncio.Future[R], on_cancel: Callable[[], None] | None = None) -> R:
     """Return the answer; if this is cancelled, however often, raise that when the answer is there."""
     cancelled: asyncio.CancelledError | None = None
     while not answer.done():
@@ -183,6 +183,8 @@ async def ended(answer: asyncio.Future[R]) -> R:
             await asyncio.wait([answer])
         except asyncio.CancelledError as exc:
             cancelled = exc
+            if on_cancel is not None:
+                on_cancel()
     if cancelled is not None:
         raise cancelled from answer.exception()
     return answer.result()

@@ -18,7 +18,7 @@ from tenure.aio.threads import ALONE, Runs, Threads, run_alone
 from tenure.backends.urls import Store
 from tenure.claim import Claim
 from tenure.claims import Claims
-from tenure.connections.caller import awaited_on, is_async
+from tenure.connections.caller import awaited_on
 from tenure.core import checks
 from tenure.core.checks import Seconds, known_options
 from tenure.core.filters import Filters, Names, query_of
@@ -67,12 +67,13 @@ def awaited(
         connection = options.get("connection")
         if connection is None:
             return await self.threads.run(partial(verb, self.sync, *args, **options))
-        if not is_async(connection):
+        joined = awaited_on(asyncio.get_running_loop(), connection)
+        if joined is None:
             # It is the caller's, and belongs to the caller's thread.
             return verb(self.sync, *args, **options)
-        options["connection"] = awaited_on(asyncio.get_running_loop(), connection)
+        options["connection"] = joined
         # In a thread of its own: all others may be waiting for the end of the transaction that this is part of.
-        return await run_alone(partial(verb, self.sync, *args, **options))
+        return await run_alone(partial(verb, self.sync, *args, **options), on_cancel=joined.cancel)
 
     return call
 

@@ -78,16 +78,10 @@ def caller_of(connection: object) -> Caller:
     return adapted
 
 
-def is_async(connection: object) -> bool:
-    """Tell whether the statements of a connection have to be awaited."""
+def awaited_on(loop: AbstractEventLoop, connection: object) -> OnLoop | None:
+    """Return an async connection as a thread can use it beside its event loop; None if it is not async."""
     kind = _kind_of(connection)
-    return kind is not None and kind.is_async
-
-
-def awaited_on(loop: AbstractEventLoop, connection: object) -> object:
-    """Return an async connection as a thread can use it beside its event loop; any other as it is."""
-    kind = _kind_of(connection)
-    return OnLoop(loop, _adapted(kind, connection)) if kind is not None and kind.is_async else connection
+    return OnLoop(loop, connection, _adapted(kind, connection)) if kind is not None and kind.is_async else None
 
 
 def _kind_of(connection: object) -> Kind | None:

@@ -74,7 +74,9 @@ def script(schema: str) -> str:
     named = {"schema": quoted(schema), **_constants(), **_statements(schema)}
     made = [_template(name).strip().format(**named) for name in FILES]
     called = [plain for text in made for plain in _plain_names(schema, text)]
+    # To replace a function that somebody else has put there would leave it theirs, to be changed again.
     closed = [
+        f"alter function {quoted(schema)}.{name}{version} owner to current_user;\n"
         f"revoke all on function {quoted(schema)}.{name}{version} from public;"
         for text in (*made, *called)
         for name, version, *_ in HEAD.findall(text)
