@@ -231,11 +231,14 @@ def test_a_cancel_ends_a_call_that_waits_for_somebody_elses_transaction(jobs: te
 
     async def story() -> None:
         async with await psycopg.AsyncConnection.connect(place.server) as connection:
+            # So that this ends by itself if it does not hold.
+            await connection.execute("set lock_timeout = '15s'")
             completing = asyncio.create_task(claim.aio.complete(connection=connection))
             await asyncio.to_thread(wait_for_a_waiter, place)
             completing.cancel()
-            with pytest.raises(asyncio.CancelledError):
+            with pytest.raises(asyncio.CancelledError) as told:
                 await completing
+            assert isinstance(told.value.__cause__, asyncio.CancelledError)
             await connection.rollback()
 
     with place.begun(f"select from {place.schema}.jobs for update"):
@@ -329,3 +332,15 @@ def test_an_error_of_what_a_session_has_pending_is_its_own(jobs: tenure.Jobs, pl
         with pytest.raises(sqlalchemy.exc.ProgrammingError, match="no_such_table"):
             jobs.enqueue("send", connection=session)
         session.rollback()
+
+
+def test_of_what_was_rolled_back_and_lost_since_nothing_more_is_sent(jobs: tenure.Jobs, place: Place) -> None:
+    with jobs.claim() as claims, psycopg.connect(place.server) as connection:
+        (claim,) = claims
+        claim.complete(connection=connection)
+        connection.rollback()
+        jobs.reap(worker=claim.job.worker)
+
+    assert claim.is_lost
+    assert job_of(jobs).state == "queued"
+    assert [count for count in jobs.counts() if count.event is tenure.Event.REFUSED] == []
