@@ -290,11 +290,13 @@ class Claim:
         """Tell whether a completion in a transaction of the caller's is all that there is to be done."""
         if self._joined is None:
             return False
-        if self._joined.is_open():
-            if error is not None:
-                error.add_note("tenure: the job is completed if your transaction is committed, else its lease runs out")
-            return True
         try:
+            if self._joined.is_open():
+                if error is not None:
+                    error.add_note(
+                        "tenure: the job is completed if your transaction is committed, else its lease runs out"
+                    )
+                return True
             return not self._take_back_if_undone()
         except StoreUnavailable as exc:
             if error is None:

@@ -43,6 +43,9 @@ class Transaction:
     ) -> bool:
         if not self._claim.is_here():
             self._steps.close()
+            if error is None:
+                # Nothing of what this forked child has done in it is committed.
+                self._claim.must_be_held()
             return False
         try:
             self._end(error)

@@ -14,9 +14,10 @@ from sqlalchemy import orm
 import tenure
 from tests.connections.databases import of_database
 from tests.connections.drivers import engine_of
+from tests.postgres.proxy import Proxy
 from tests.postgres.somebody import wait_for_a_waiter
 from tests.postgres.stores import Place
-from tests.servers.postgres import with_schema
+from tests.servers.postgres import Server, with_schema
 
 WAITING = "select count(*) from pg_stat_activity where wait_event = 'advisory' and query = 'COMMIT'"
 
@@ -344,3 +345,25 @@ def test_of_what_was_rolled_back_and_lost_since_nothing_more_is_sent(jobs: tenur
     assert claim.is_lost
     assert job_of(jobs).state == "queued"
     assert [count for count in jobs.counts() if count.event is tenure.Event.REFUSED] == []
+
+
+def test_the_callers_error_goes_on_if_the_store_cannot_be_asked_about_its_transaction(
+    postgres: Server, place: Place
+) -> None:
+    with (
+        Proxy(postgres) as proxy,
+        tenure.Jobs(proxy.url_of(place.schema) + "&timeout=1") as jobs,
+        psycopg.connect(place.server) as own,
+    ):
+        jobs.enqueue("work")
+        (claim,) = jobs.claim()
+        # From now on only the caller's own connection is needed.
+        jobs.enqueue("next", connection=own)
+        own.rollback()
+
+        with proxy.refusing(), pytest.raises(ZeroDivisionError) as told, claim:
+            proxy.cut_all(reset=True)
+            claim.complete(connection=own)
+            raise ZeroDivisionError
+
+        assert "could not be asked" in told.value.__notes__[0]

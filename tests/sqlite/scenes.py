@@ -252,7 +252,7 @@ def forked_in_a_transaction(path: str) -> object:
             children.append(child)
             if os.getpid() == ours:
                 db.execute("insert into receipts values ('job')")
-    except tenure.StoreUnavailable as exc:
+    except tenure.ClaimLost as exc:
         left = str(exc)
     if os.getpid() != ours:
         sys.exit(0 if "forked" in left else 1)
