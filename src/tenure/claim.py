@@ -53,18 +53,7 @@ class Claim:
     After an explicit ending, leaving does nothing more.
     """
 
-    __slots__ = (
-        "_holder",
-        "_joined",
-        "_joined_by",
-        "_lock",
-        "_outcome",
-        "_process",
-        "job",
-        "lease",
-        "result",
-        "unanswered",
-    )
+    __slots__ = ("_holder", "_joined", "_lock", "_outcome", "_process", "job", "lease", "result", "unanswered")
 
     def __init__(self, holder: Holder, job: Job, lease: Lease) -> None:
         self.job = job
@@ -75,7 +64,6 @@ class Claim:
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
         self._joined: Joined | None = None
-        self._joined_by: object = None
         self._process = process.here()
 
     def __repr__(self) -> str:
@@ -327,7 +315,7 @@ class Claim:
         store = transactional(self._holder.store)
         with self._lock:
             # Else it would wait for that one, whose end may be up to this very thread.
-            if self._joined is not None and connection != self._joined_by and self._joined.is_open():
+            if self._joined is not None and not self._joined.is_of(connection) and self._joined.is_open():
                 raise self.lost("it was completed in another transaction, which is still open")
             with store.joined(connection) as joined:
                 if self._joined is not None and self._is_held_in(joined):
@@ -337,7 +325,7 @@ class Claim:
             if not landed:
                 raise self.lost()
             self.note(settlement, landed=True)
-            self._joined, self._joined_by = joined, connection
+            self._joined = joined
 
     def _is_held_in(self, joined: Joined) -> bool:
         (holding,) = joined.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.core.operations import Query
@@ -49,6 +50,9 @@ class Shell:
             "TOLD": str(folder / "told"),
             "NEVER": str(folder / "never"),
         }
+
+    def set(self, name: str, value: str) -> None:
+        self._environment[name] = value
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -139,3 +143,38 @@ def test_a_command_that_fails_is_tried_again_later(store: PostgreSQL, shell: She
 
     job = job_of(store, "job")
     assert (job.state, job.errors) == ("failed", ["the command exited with 3"])
+
+
+def test_an_ending_that_the_server_cannot_be_told_is_told_later(
+    place: Place, store: PostgreSQL, logged_in: LoggedIn, tmp_path: Path
+) -> None:
+    worker = logged_in("worker")
+    os.mkfifo(tmp_path / "told")
+    os.mkfifo(tmp_path / "never")
+    store.enqueue([entry(id="job")])
+    process = Shell(worker, tmp_path).start("sh", "-c", HANG)
+    (tmp_path / "told").read_text()
+    user = conninfo_to_dict(worker.server)["user"]
+
+    place.execute(f"alter role {user} nologin")
+    (tmp_path / "never").write_text("after all\n")
+    assert process.stderr is not None
+    assert b"not permitted to log in" in process.stderr.readline()
+    place.execute(f"alter role {user} login")
+    process.communicate(timeout=60)
+
+    assert process.returncode == 0
+    assert (job_of(store, "job").state, job_of(store, "job").attempts) == ("completed", 1)
+
+
+@pytest.mark.parametrize("lease", ["0", "1.5", "2", "long"])
+def test_a_lease_that_could_not_be_kept_is_refused(shell: Shell, store: PostgreSQL, lease: str) -> None:
+    store.enqueue([entry(id="job")])
+    shell.set("LEASE", lease)
+
+    process = shell.start("true")
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 2
+    assert b"LEASE must be a whole number" in said
+    assert job_of(store, "job").state == "queued"

@@ -297,7 +297,11 @@ class Joined(Protocol):
         ...
 
     def is_open(self) -> bool:
-        """Tell whether that transaction is still to be committed or rolled back, as far as its connection knows."""
+        """Tell whether that transaction is still to be committed or rolled back, as far as can be known."""
+        ...
+
+    def is_of(self, connection: object) -> bool:
+        """Tell whether it is a transaction of this connection."""
         ...
 
 

@@ -29,7 +29,7 @@ class Caller(Protocol):
         ...
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        """Call this after the commit, if the connection tells of it. It is called in vain if another one follows."""
+        """Call this after the commit, if the connection tells of it."""
         ...
 
 

@@ -47,12 +47,12 @@ class Address:
         """How much longer than the server itself we wait for it to give up."""
         return min(2.0, self.timeout)
 
-    def connect(self, *, autocommit: bool = True, is_set: bool = True) -> psycopg.Connection[Any]:
+    def connect(self, *, is_set: bool = True) -> psycopg.Connection[Any]:
         """Return a new connection. If the session is set, that does not depend on the server's defaults."""
         given = {**_from_environment(), **conninfo_to_dict(self.url)}
         options = f"{self._options()} {given.get('options') or ''}"
         conninfo = self._conninfo(options=options) if is_set else self._conninfo()
-        connection = psycopg.connect(conninfo, autocommit=autocommit, prepare_threshold=None)
+        connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         return connection
 

@@ -175,7 +175,7 @@ class PostgreSQL:
     def joined(self, connection: object) -> Iterator[Joined]:
         """Give the operations that can be part of the transaction on a connection of the caller's."""
         with self._database.joining(connection) as caller:
-            yield Joined(self._database, caller, self._wakeups.ring_for_jobs)
+            yield Joined(self._database, connection, caller, self._wakeups.ring_for_jobs)
 
     def close(self) -> None:
         self._wakeups.close()

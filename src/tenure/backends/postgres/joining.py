@@ -19,8 +19,11 @@ from tenure.errors import ConfigurationError, KeyTaken
 class Joined:
     """What can be done in the transaction of this caller."""
 
-    def __init__(self, database: Database, caller: Caller, ring: Callable[[Sequence[Entry]], None]) -> None:
+    def __init__(
+        self, database: Database, connection: object, caller: Caller, ring: Callable[[Sequence[Entry]], None]
+    ) -> None:
         self._database = database
+        self._connection = connection
         self._caller = caller
         self._ring = ring
         self._seems_open: Callable[[], bool] = lambda: False
@@ -45,6 +48,9 @@ class Joined:
     def is_open(self) -> bool:
         # Most drivers cannot tell the transaction from the next one on the same connection; the server can.
         return self._number is not None and self._seems_open() and self._database.is_open(self._number)
+
+    def is_of(self, connection: object) -> bool:
+        return connection == self._connection
 
     def _ask(self, operation: str, **asked: Any) -> Any:
         text = self._database.texts["join"][operation]

@@ -55,7 +55,6 @@ class OneTransaction(psycopg.Connection[Any]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.cursor_factory = OneCursor
-        self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         self.prepare_threshold = None
         self._process = os.getpid()
         self.after_commit: list[Callable[[], None]] = []
@@ -68,6 +67,7 @@ class OneTransaction(psycopg.Connection[Any]):
         self.autocommit = False
 
     def begin(self) -> None:
+        self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         self._is_in_block = True
         self._begun = self._moment()
 
@@ -146,7 +146,6 @@ class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.cursor_factory = OneAsyncCursor
-        self._isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         self.prepare_threshold = None
         self.after_commit: list[Callable[[], None]] = []
         self._begun: Any = None
@@ -158,6 +157,7 @@ class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
         await self.set_autocommit(False)
 
     async def begin(self) -> None:
+        await self.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
         self._is_in_block = True
         self._begun = await self._moment()
 

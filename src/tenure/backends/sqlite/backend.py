@@ -240,6 +240,9 @@ class Joined:
     def is_open(self) -> bool:
         return self.write.is_open
 
+    def is_of(self, connection: object) -> bool:
+        return self.write.is_of(connection)
+
 
 def open_sqlite(url: str) -> SQLite:
     """Open the file that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`."""

@@ -38,6 +38,9 @@ class Write:
         except sqlite3.ProgrammingError:  # the connection is closed
             return False
 
+    def is_of(self, connection: object) -> bool:
+        return connection is self._db
+
     def execute(self, statement: str, values: Values) -> sqlite3.Cursor:
         return self._db.execute(statement, values)
 
