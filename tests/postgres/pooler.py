@@ -25,14 +25,13 @@ from urllib.parse import quote
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.postgres.conversation import NO_ENCRYPTION, close, reset
 from tests.postgres.renaming import Names, Renaming
-from tests.postgres.script import PATIENCE
 from tests.postgres.wire import (
     AUTHENTICATION,
     ERROR,
     KEY,
     LENGTH,
+    NO_ENCRYPTION,
     PARAMETER,
     QUERY,
     READY,
@@ -42,7 +41,10 @@ from tests.postgres.wire import (
     first_message,
     next_message,
 )
-from tests.servers.postgres import LOOPBACK, free_port, with_schema
+from tests.proxies.conversation import close, reset
+from tests.proxies.script import PATIENCE
+from tests.servers.addresses import LOOPBACK, free_port
+from tests.servers.postgres import with_schema
 
 T = TypeVar("T")
 

@@ -24,22 +24,13 @@ from tenure.testing.conformance.building import (
     take_one,
     taken_by,
 )
-from tests.postgres.operations import NOT_REPEATED, REPEATED, given, stored, undisturbed
+from tests.operations import NOT_REPEATED, REPEATED, stored
+from tests.postgres.operations import given, undisturbed
 from tests.postgres.proxy import Proxy
 from tests.postgres.stores import Place
-from tests.postgres.wire import (
-    BIND,
-    COMMAND_COMPLETE,
-    DATA_ROW,
-    SYNC,
-    Point,
-    after,
-    before,
-    from_client,
-    from_server,
-    within,
-)
+from tests.postgres.wire import BIND, COMMAND_COMPLETE, DATA_ROW, SYNC
 from tests.processes.stage import until
+from tests.proxies.points import Point, after, before, from_client, from_server, within
 from tests.servers.postgres import Server, with_schema
 
 CUTS: Mapping[str, Point] = {

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 import tenure
-from tenure.backends.postgres import PostgreSQL, watches
+from tenure.backends import watches
+from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.settings import session_settings
 from tenure.backends.postgres.statement import statement
 from tenure.backends.postgres.wire import Step
@@ -19,7 +20,8 @@ from tenure.core.operations import Beat, Move, Query
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, entry, ids_of, job_of, request, settle, take, take_one
-from tests.postgres.operations import NOT_REPEATED, REPEATED, given, stored, undisturbed
+from tests.operations import NOT_REPEATED, REPEATED, stored
+from tests.postgres.operations import given, undisturbed
 from tests.postgres.pooler import Pooler
 from tests.postgres.scenes import play
 from tests.postgres.stores import Place

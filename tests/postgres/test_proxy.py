@@ -14,23 +14,12 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
 from tests.postgres.proxy import Proxy
-from tests.postgres.wire import (
-    COMMAND_COMPLETE,
-    DATA_ROW,
-    PARSE,
-    QUERY,
-    READY,
-    SYNC,
-    TERMINATE,
-    Message,
-    after,
-    before,
-    from_client,
-    from_server,
-    within,
-)
+from tests.postgres.wire import COMMAND_COMPLETE, DATA_ROW, PARSE, QUERY, READY, SYNC, TERMINATE, Message
 from tests.processes.stage import until
-from tests.servers.postgres import LOOPBACK, OwnServer, Server
+from tests.proxies import wire as proxied
+from tests.proxies.points import after, before, from_client, from_server, within
+from tests.servers.addresses import LOOPBACK
+from tests.servers.postgres import OwnServer, Server
 
 START = Message("client", "", (3 << 16).to_bytes(4) + b"user\0postgres\0\0").octets
 SSL_REQUEST = Message("client", "", (80877103).to_bytes(4)).octets
@@ -91,7 +80,7 @@ def saying(proxy: Proxy, octets: bytes) -> socket.socket:
     return client
 
 
-def kinds(messages: list[Message]) -> str:
+def kinds(messages: list[proxied.Message]) -> str:
     return "".join(message.type for message in messages)
 
 

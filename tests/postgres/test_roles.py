@@ -15,9 +15,10 @@ from tenure.core.operations import Beat, Move, Purge, Query
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, entry, request, take_one
+from tests.operations import NOT_REPEATED, REPEATED, stored
 from tests.postgres.functions import Functions, functions_of, hold_of
 from tests.postgres.logins import LoggedIn
-from tests.postgres.operations import NOT_REPEATED, REPEATED, given, stored
+from tests.postgres.operations import given
 from tests.postgres.stores import Place
 
 GUIDE = Path(__file__).parents[2] / "docs" / "postgres.md"

@@ -15,7 +15,8 @@ import tenure
 from tenure.backends.postgres import spares
 from tests.postgres.proxy import Proxy
 from tests.postgres.stores import Place
-from tests.postgres.wire import COMMAND_COMPLETE, before, from_server
+from tests.postgres.wire import COMMAND_COMPLETE
+from tests.proxies.points import before, from_server
 from tests.servers.postgres import Server
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tenure.backends.postgres import PostgreSQL, listening, watches
+from tenure.backends import watches
+from tenure.backends.postgres import PostgreSQL, listening
 from tenure.backends.postgres.listening import Listener
 from tenure.backends.postgres.ringing import channel_of, ring_of
 from tenure.core.operations import Move

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from tenure.backends.postgres import watches
+from tenure.backends import watches
 from tenure.backends.postgres.ringing import LONGEST_CHANNEL, LONGEST_PAYLOAD, Ring, Ringer, channel_of, ring_of
-from tenure.backends.postgres.watches import MOST_WATCHES, Watch, Watches
+from tenure.backends.watches import MOST_WATCHES, Watch, Watches
 from tenure.errors import StoreUnavailable
 
 LONG = 30.0

@@ -1,4 +1,4 @@
-"""The messages of PostgreSQL's protocol, version 3, and the points between them at which something can happen.
+"""The messages of PostgreSQL's protocol, version 3.
 
 A message is a byte for its type, four for its length, and a body. Those with which a client begins have no type. The
 same letter means one thing from the client and another from the server.
@@ -6,7 +6,8 @@ same letter means one thing from the client and another from the server.
 
 from asyncio import IncompleteReadError, StreamReader
 from dataclasses import dataclass
-from typing import Literal
+
+from tests.proxies.wire import Sender, Wire
 
 # From a client. In a pipeline a statement is parse, bind, describe, execute, and its text is in parse.
 QUERY, PARSE, BIND, DESCRIBE, EXECUTE, SYNC, TERMINATE = "Q", "P", "B", "D", "E", "S", "X"
@@ -19,8 +20,7 @@ LENGTH = 4
 ENCRYPTION_REQUESTS = (80877103, 80877104)
 CANCEL_REQUEST = 80877102
 
-Sender = Literal["client", "server"]
-Place = Literal["before", "within", "after"]
+NO_ENCRYPTION = b"N"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class Message:
     @property
     def octets(self) -> bytes:
         return self.type.encode() + (len(self.body) + LENGTH).to_bytes(LENGTH) + self.body
+
+    @property
+    def own_answer(self) -> bytes | None:
+        """Who asks for encryption is told that there is none, and begins again without."""
+        return NO_ENCRYPTION if self.asks_for_encryption else None
 
     @property
     def asks_for_encryption(self) -> bool:
@@ -70,49 +75,4 @@ async def _body(reader: StreamReader) -> bytes:
     return await reader.readexactly(length - LENGTH)
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    sender: Sender
-    text: str
-    type: str | None
-
-    def matches(self, message: Message) -> bool:
-        return (
-            message.sender == self.sender
-            and self.type in {None, message.type}
-            and self.text.lower().encode() in message.body.lower()
-        )
-
-
-def from_client(text: str = "", type: str | None = None) -> Pattern:
-    """Match messages of a client that contain this text, in capitals or not."""
-    return Pattern("client", text, type)
-
-
-def from_server(text: str = "", type: str | None = None) -> Pattern:
-    """Match messages of the server that contain this text, in capitals or not."""
-    return Pattern("server", text, type)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Where something happens: before, within or after the message that is the `number`-th to match."""
-
-    place: Place
-    pattern: Pattern
-    number: int
-
-
-def before(pattern: Pattern, number: int = 1) -> Point:
-    """The message does not pass any more."""
-    return Point("before", pattern, number)
-
-
-def within(pattern: Pattern, number: int = 1) -> Point:
-    """One half of the message still passes."""
-    return Point("within", pattern, number)
-
-
-def after(pattern: Pattern, number: int = 1) -> Point:
-    """The message is the last that passes."""
-    return Point("after", pattern, number)
+WIRE = Wire(first_message, next_message)

@@ -12,7 +12,8 @@ from typing import Literal
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.servers.postgres import LOOPBACK, Server, free_port, with_schema
+from tests.servers.addresses import LOOPBACK, free_port
+from tests.servers.postgres import Server, with_schema
 from tests.servers.process import PATIENCE, Process, unprivileged
 
 SBIN = "/usr/sbin:/usr/local/sbin"

@@ -1,11 +1,8 @@
 """A PostgreSQL server, as tests have it: shared, or in hand to be stopped, killed and started again."""
 
 import ctypes
-import os
-import random
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +13,7 @@ from typing import Literal
 
 import psycopg
 
+from tests.servers.addresses import LOOPBACK, free_port, must_be_short
 from tests.servers.cluster import Cluster
 from tests.servers.process import PATIENCE, Process
 
@@ -36,12 +34,6 @@ ALWAYS: Mapping[str, str] = {
     "max_wal_size": "1GB",
 }
 
-# Neither the standard ports of anything here, nor those that the system gives to outgoing connections: while the server
-# is down, nobody else should get its port.
-PORTS = range(20_000, 32_000)
-LOOPBACK = "127.0.0.1"
-
-LONGEST_SOCKET = 100
 IPC_RMID = 0
 
 
@@ -162,17 +154,3 @@ class OwnServer:
             lines = (self._data / "postmaster.pid").read_text().splitlines()
             _, id = lines[6].split()
             ctypes.CDLL(None).shmctl(int(id), IPC_RMID, None)
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface on which nobody listens."""
-    for port in random.sample(PORTS, k=100):
-        with socket.socket() as candidate, suppress(OSError):
-            candidate.bind((LOOPBACK, port))
-            return port
-    raise RuntimeError(f"a hundred ports between {PORTS[0]} and {PORTS[-1]} are all taken; free some")
-
-
-def must_be_short(path: Path) -> None:
-    if len(os.fsencode(path)) > LONGEST_SOCKET:
-        raise RuntimeError(f"{path} is too long for a socket; set TMPDIR to a shorter folder")

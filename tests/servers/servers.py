@@ -9,13 +9,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.servers import cluster
+from tests.servers import cluster, redis
 from tests.servers.home import made_home
 from tests.servers.pgbouncer import Mode, PgBouncer
 from tests.servers.postgres import FAST, OwnServer, Server, given
+from tests.servers.prefixes import Prefixes
+from tests.servers.redis import OwnRedis, RedisServer, Settings
+from tests.servers.redis_cluster import RedisCluster
 from tests.servers.schemas import Schemas
 
 GIVEN = "postgres-given"
+GIVEN_REDIS = "redis-given"
+REDIS_CLUSTER = "redis-cluster"
 
 
 def shared_names() -> list[str]:
@@ -23,12 +28,30 @@ def shared_names() -> list[str]:
     return [GIVEN] if os.environ.get("TEST_POSTGRES_DSN") else cluster.names()
 
 
+def shared_redis_names() -> list[str]:
+    """Return the servers of Redis and Valkey, each alone, that tests can share here."""
+    if os.environ.get("TEST_REDIS_URL"):
+        return [GIVEN_REDIS]
+    if not redis.names():
+        raise RuntimeError(f"there is no Redis and no Valkey to test with; {redis.REMEDY}")
+    return redis.names()
+
+
+def shared_redis_clusters() -> list[str]:
+    """Return the cluster that tests can share here; there is none beside a server that is given."""
+    return [] if os.environ.get("TEST_REDIS_URL") else [REDIS_CLUSTER]
+
+
 class Servers:
     def __init__(self, home: Path) -> None:
         self._home = home
         self.schemas = Schemas()
+        self.prefixes = Prefixes()
         self._shared: dict[str, Server] = {}
+        self._shared_redis: dict[str, RedisServer] = {}
+        self._redis_cluster: RedisCluster | None = None
         self._running = ExitStack()
+        self._running.callback(self.prefixes.close)
 
     def shared(self, name: str) -> Server:
         """Return the server of this name that all tests of the process share. It is fast, and forgets in a crash."""
@@ -56,6 +79,29 @@ class Servers:
         finally:
             bouncer.close()
 
+    def shared_redis(self, name: str) -> RedisServer:
+        """Return the server of this name that all tests of the process share, or the cluster; it forgets in a crash."""
+        if name not in self._shared_redis:
+            self._shared_redis[name] = self._start_redis(name)
+        return self._shared_redis[name]
+
+    @contextmanager
+    def own_redis(self, name: str, settings: Settings | None = None, *, over_tcp: bool = True) -> Iterator[OwnRedis]:
+        """Give a server that nobody else uses; on leaving it is gone, whatever was done to it."""
+        server = OwnRedis(name, self._home, settings, over_tcp=over_tcp)
+        try:
+            yield server
+        finally:
+            server.close()
+
+    @property
+    def redis_cluster(self) -> RedisCluster:
+        """The cluster that all tests of the process share. They may move slots: it is whole all the same."""
+        if self._redis_cluster is None:
+            self._redis_cluster = RedisCluster(redis.names()[-1], self._home)
+            self._running.callback(self._redis_cluster.close)
+        return self._redis_cluster
+
     def close(self) -> None:
         self._running.close()
 
@@ -64,6 +110,14 @@ class Servers:
             return given(os.environ["TEST_POSTGRES_DSN"])
         own = self._running.enter_context(self.alone(name, FAST, over_tcp=False))
         return Server(own.url, own.version)
+
+    def _start_redis(self, name: str) -> RedisServer:
+        if name == GIVEN_REDIS:
+            return redis.given(os.environ["TEST_REDIS_URL"])
+        if name == REDIS_CLUSTER:
+            return RedisServer(self.redis_cluster.url, self.redis_cluster.version)
+        own = self._running.enter_context(self.own_redis(name, redis.FAST, over_tcp=False))
+        return RedisServer(own.url, own.version)
 
 
 @contextmanager

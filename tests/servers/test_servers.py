@@ -14,8 +14,9 @@ import pytest
 
 from tests.processes.stage import until
 from tests.servers import cluster
+from tests.servers.addresses import free_port
 from tests.servers.home import NAME, clear_away_what_was_left, made_home
-from tests.servers.postgres import OwnServer, Server, free_port
+from tests.servers.postgres import OwnServer, Server
 from tests.servers.process import Process, unprivileged
 from tests.servers.servers import Servers
 

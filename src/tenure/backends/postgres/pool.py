@@ -4,31 +4,18 @@ Errors of the driver leave it as they are.
 """
 
 import threading
-import time
-import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from queue import Empty, SimpleQueue
+from contextlib import contextmanager
 
 import psycopg
 
-from tenure.backends.postgres import forks, trouble
+from tenure.backends import forks
+from tenure.backends.lending import Lending, Loan
+from tenure.backends.postgres import trouble
 from tenure.backends.postgres.address import Address
 from tenure.backends.postgres.migrations import Migrations
 from tenure.backends.postgres.sessions import Sessions
 from tenure.backends.postgres.wire import ROLLBACK, Step, Wire
-
-LOOK_AGAIN = 0.05
-"""Seconds after which one who waits for a connection looks for one, even if nobody said that there is."""
-
-
-class Loan:
-    """The use of a connection. An interrupt may keep it from being given back: then it ends with this object.
-
-    For the same reason a semaphore would not do: Python interrupts it between counting and telling.
-    """
-
-    wire: Wire
 
 
 class Pool:
@@ -42,35 +29,35 @@ class Pool:
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[Wire] = []
-        self._loans: weakref.WeakSet[Loan] = weakref.WeakSet()
-        self._given_back: SimpleQueue[None] = SimpleQueue()
+        self._lending: Lending[Wire] = Lending(self._address.connections)
         self._is_closed = False
         self.was_open = False
 
     @contextmanager
     def wire(self) -> Iterator[Wire]:
         """Give a connection that nobody else uses meanwhile; wait for one if all are in use."""
-        loan = Loan()
+        loan: Loan[Wire] = Loan()
         try:
-            self._lend(loan)
+            if not self._lending.has_lent_within(self._address.timeout, loan):
+                raise trouble.all_in_use(self._address)
             loan.wire = self._take()
             with self._in_use(loan) as wire:
                 yield wire
         finally:
-            self._end(loan)
+            self._lending.end(loan)
 
     @contextmanager
     def wire_to_spare(self) -> Iterator[Wire | None]:
         """Give a connection, or None if there is none: who has one and waits for another might wait for ever."""
-        loan = Loan()
+        loan: Loan[Wire] = Loan()
         try:
-            if self._has_lent(loan) and self._has_taken(loan):
+            if self._lending.has_lent(loan) and self._has_taken(loan):
                 with self._in_use(loan) as wire:
                     yield wire
             else:
                 yield None
         finally:
-            self._end(loan)
+            self._lending.end(loan)
 
     def send_whole(self) -> None:
         """Prepare no more: another session answered than the one that prepared."""
@@ -83,41 +70,17 @@ class Pool:
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the connections are the parent's."""
-        forks.abandon([*self._idle, *self._loans])
+        forks.abandon([*self._idle, *self._lending.loans])
         self._begin()
 
     @contextmanager
-    def _in_use(self, loan: Loan) -> Iterator[Wire]:
+    def _in_use(self, loan: Loan[Wire]) -> Iterator[Wire]:
         try:
             yield loan.wire
         finally:
             self._put_back(loan.wire)
 
-    def _lend(self, loan: Loan) -> None:
-        """Wait until this may be one of those who use a connection."""
-        ends_at = time.monotonic() + self._address.timeout
-        while not self._has_lent(loan):
-            left = ends_at - time.monotonic()
-            if left <= 0:
-                raise trouble.all_in_use(self._address)
-            # One call may stand for several who gave back, and one who was interrupted did not call.
-            with suppress(Empty):
-                self._given_back.get(timeout=min(left, LOOK_AGAIN))
-
-    def _has_lent(self, loan: Loan) -> bool:
-        with self._lock:
-            has_room = len(self._loans) < self._address.connections
-            if has_room:
-                self._loans.add(loan)
-        return has_room
-
-    def _end(self, loan: Loan) -> None:
-        with self._lock:
-            self._loans.discard(loan)
-        if self._given_back.empty():
-            self._given_back.put(None)
-
-    def _has_taken(self, loan: Loan) -> bool:
+    def _has_taken(self, loan: Loan[Wire]) -> bool:
         try:
             loan.wire = self._take()
         except (psycopg.Error, OSError):  # the server may have no room for another

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGconn
 
-from tenure.backends.postgres import forks
+from tenure.backends import forks
 
 LONGEST_IDLE = 60.0
 """Seconds after which one that nobody used is closed, when another is taken or given back."""

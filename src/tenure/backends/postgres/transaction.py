@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.abc import Query
 from psycopg.rows import tuple_row
 
-from tenure.backends.postgres import forks
+from tenure.backends import forks
 from tenure.backends.sql.one_transaction import OURS, refuse_to_end
 from tenure.errors import ConfigurationError
 

@@ -9,13 +9,13 @@ import time
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
-from tenure.backends.postgres import forks
+from tenure.backends import forks
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.listening import Listener
 from tenure.backends.postgres.ringing import Ring, Ringer, channel_of
 from tenure.backends.postgres.values import duration, optional_array
-from tenure.backends.postgres.watches import AFTER_YOU, LONGEST_POLL, Watch, Watches
 from tenure.backends.postgres.wire import Step
+from tenure.backends.watches import AFTER_YOU, LONGEST_POLL, Watch, Watches
 from tenure.core.job import Entry, State
 from tenure.core.operations import Settlement
 from tenure.errors import StoreUnavailable

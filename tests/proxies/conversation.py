@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from tests.postgres.script import Cut, Hold, Order, Script
-from tests.postgres.wire import Message, Place, Sender, first_message, next_message
+from tests.proxies.points import Place
+from tests.proxies.script import Cut, Hold, Order, Script
+from tests.proxies.wire import Message, Sender, Wire
 
-NO_ENCRYPTION = b"N"
 WITHOUT_LINGERING = struct.pack("ii", 1, 0)
 CLOSING = 5.0
 """Seconds for which a side that reads no more may keep us from closing in order."""
@@ -26,7 +26,8 @@ class End(NamedTuple):
 
 
 class Conversation:
-    def __init__(self, script: Script, client: End, connect: Callable[[], Awaitable[End]]) -> None:
+    def __init__(self, wire: Wire, script: Script, client: End, connect: Callable[[], Awaitable[End]]) -> None:
+        self._wire = wire
         self._script = script
         self._client = client
         self._server: End | None = None
@@ -85,17 +86,17 @@ class Conversation:
 
     async def _first(self) -> Message | None:
         """Return the message that is meant for the server; None if the client leaves, or it is swallowed."""
-        while (message := await first_message(self._client.reader)) is not None:
+        while (message := await self._wire.first_message(self._client.reader)) is not None:
             if self._swallow(message):
                 return None
-            if not message.asks_for_encryption:
+            if message.own_answer is None:
                 return message
-            self._client.writer.write(NO_ENCRYPTION)
+            self._client.writer.write(message.own_answer)
         return None
 
     async def _pump(self, sender: Sender, source: StreamReader) -> None:
         with suppress(OSError):
-            while (message := await next_message(source, sender)) is not None:
+            while (message := await self._wire.next_message(source, sender)) is not None:
                 # What is read already is not passed on behind a cut.
                 if self._over.is_set():
                     return
@@ -161,10 +162,11 @@ class Conversation:
 
 
 def reset(writer: StreamWriter) -> None:
-    connection: socket.socket = writer.get_extra_info("socket")
-    # The other side may have ended it already.
+    connection: socket.socket | None = writer.get_extra_info("socket")
+    # The other side may have ended it already; with TLS there is no socket any more then.
     with suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, WITHOUT_LINGERING)
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, WITHOUT_LINGERING)
     writer.transport.abort()
 
 

@@ -3,7 +3,8 @@
 import threading
 from dataclasses import dataclass, field
 
-from tests.postgres.wire import Message, Point
+from tests.proxies.points import Point
+from tests.proxies.wire import Message
 
 PATIENCE = 30.0
 """Seconds after which something that has to happen counts as not happening."""

@@ -1,0 +1,118 @@
+"""Each operation that writes, on jobs in every state; and all that is stored, to be compared."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tenure.backends.protocol import Backend
+from tenure.core.job import Progress
+from tenure.core.operations import LARGEST_BATCH, Extension, Move, Purge, Query, Slot
+from tenure.testing import Clock
+from tenure.testing.conformance.building import (
+    Taken,
+    completed,
+    entry,
+    failed,
+    request,
+    settle,
+    take,
+    take_one,
+    taken_by,
+)
+
+SCHEDULE = "daily"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Many jobs that somebody holds, `one` among them; and the clock by which everything happened."""
+
+    held: Sequence[Taken]
+    hint: object
+    clock: Clock
+
+    @property
+    def slots(self) -> list[Slot]:
+        return [Slot(at=self.clock.now - timedelta(seconds=1), entry=entry(id="slot"))]
+
+
+Operation = Callable[[Backend, Given], object]
+
+
+def given(store: Backend, clock: Clock, held: int = 3) -> Given:
+    """Store jobs that are held, so many, and some that are expired, due, completed and failed; always the same."""
+    store.enqueue([entry(id="completed"), entry(id="failed")])
+    first, second = take(store, limit=2, token="earlier")
+    settle(store, completed(first))
+    settle(store, failed(second, final=True))
+    store.enqueue([entry(id="expired")])
+    take_one(store, lease=1, token="of the dead")
+    store.enqueue([entry(id="one"), *(entry(id=f"held-{number:02}") for number in range(1, held))])
+    asked = request(limit=held, token="held")
+    claimed = store.claim(asked)
+    store.enqueue([entry(id="due"), entry(id="due too"), entry(id="with a key", key="taken")])
+    store.schedule(SCHEDULE, [])
+    clock.advance(10)
+    return Given([taken_by(job, asked) for job in claimed.jobs], claimed.hint, clock)
+
+
+def stored(store: Backend) -> object:
+    """Return the jobs, what was counted, and the last slot."""
+    return store.find(Query(limit=LARGEST_BATCH)).jobs, store.counts(3600), store.schedule(SCHEDULE, [])
+
+
+def enqueue(store: Backend, _: Given) -> object:
+    return [each.id for each in store.enqueue([entry(id="new"), entry(id="one")])]
+
+
+def enqueue_with_keys(store: Backend, _: Given) -> object:
+    entries = [entry(id="new", key="free", on_conflict="raise"), entry(id="newer", key="taken")]
+    return [each.id for each in store.enqueue(entries)]
+
+
+def claim(store: Backend, _: Given) -> object:
+    return store.claim(request(limit=2, token="new"))
+
+
+def extend(store: Backend, given: Given) -> object:
+    return store.extend([Extension(hold=each.hold, lease=100, progress=Progress(done=1)) for each in given.held])
+
+
+def complete(store: Backend, given: Given) -> object:
+    return store.settle([completed(each) for each in given.held])
+
+
+def fail(store: Backend, given: Given) -> object:
+    return store.settle([failed(each) for each in given.held])
+
+
+def exchange(store: Backend, given: Given) -> object:
+    one, *others = given.held
+    return store.exchange([completed(one), *map(failed, others)], request(limit=2, token="new"))
+
+
+def exchange_of_many(store: Backend, given: Given) -> object:
+    """Complete all; some stores do so beside the claim."""
+    return store.exchange(list(map(completed, given.held)), request(limit=2, token="new", hint=given.hint))
+
+
+REPEATED: Mapping[str, Operation] = {
+    "enqueue": enqueue,
+    "enqueue with keys": enqueue_with_keys,
+    "claim": claim,
+    "extend": extend,
+    "complete": complete,
+    "fail": fail,
+    "exchange": exchange,
+    "exchange of many": exchange_of_many,
+}
+"""What is asked again by itself, if the answer was lost."""
+
+NOT_REPEATED: Mapping[str, Operation] = {
+    "reap": lambda store, _: store.reap(),
+    "purge": lambda store, _: store.purge(Purge(older_than=0)),
+    "move": lambda store, _: store.move(["due", "failed"], Move.CANCEL),
+    "delete": lambda store, _: store.delete(["completed", "failed"]),
+    "schedule": lambda store, given: store.schedule(SCHEDULE, given.slots),
+}
+"""What would say something else the second time."""

