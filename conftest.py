@@ -12,23 +12,30 @@ from uuid import uuid4
 import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
-from tests.servers import cluster
+from tests.servers import cluster, redis
 from tests.servers.home import made_home
 from tests.servers.postgres import OwnServer, Server
+from tests.servers.prefixes import Prefixes
+from tests.servers.redis import DURABLE, OwnRedis, RedisServer
+from tests.servers.redis_cluster import RedisCluster
 from tests.servers.schemas import Schemas
-from tests.servers.servers import Servers, shared_names
+from tests.servers.servers import Servers, shared_names, shared_redis_clusters, shared_redis_names
 from tests.system import poolers
 from tests.system.poolers import Poolers, Way
 
 from tenure.backends.memory import Memory
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.protocol import Clock
+from tenure.backends.redis import Redis
 from tenure.backends.sqlite import SQLite
 from tenure.testing import Harness
 
 ROOT = Path(__file__).parent
 SYSTEM = ROOT / "tests" / "system"
 HOME = pytest.StashKey[Path]()
+
+REDIS = [*shared_redis_names(), *shared_redis_clusters()]
+"""The stores of Redis and Valkey that what is for all stores runs on."""
 
 # Before any test imports them, from wherever.
 for name in ("building", "machine", "racing"):
@@ -38,7 +45,7 @@ for name in ("building", "machine", "racing"):
 def begin_in_a_new_folder(namespace: dict[str, Any]) -> None:
     """Let the examples of a page make their files where nothing else is."""
     namespace["_folder"] = TemporaryDirectory(prefix="tenure-docs-")
-    namespace.update(shared_names=shared_names, uuid4=uuid4)
+    namespace.update(shared_names=shared_names, shared_redis_names=shared_redis_names, uuid4=uuid4)
     os.environ.pop("TENURE_URL", None)
     os.chdir(namespace["_folder"].name)
 
@@ -124,6 +131,30 @@ class PostgresHarness(Harness):
         self._schemas.give_back(self._server, self._schema)
 
 
+class RedisHarness(Harness):
+    """Handles on one prefix of a server that others use too, each with connections of its own."""
+
+    def __init__(self, server: RedisServer, prefixes: Prefixes) -> None:
+        self._server = server
+        self._prefixes = prefixes
+        self._prefix = prefixes.take()
+        self._opened: list[Redis] = []
+
+    def open(self, clock: Clock | None = None) -> Redis:
+        self._opened.append(Redis(self._server.url_of(self._prefix), clock=clock))
+        return self._opened[-1]
+
+    def clear(self) -> None:
+        self.remove()
+        self._prefix = self._prefixes.take()
+
+    def remove(self) -> None:
+        for each in self._opened:
+            each.close()
+        self._opened = []
+        self._prefixes.give_back(self._server, self._prefix)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--system", action="store_true", help="run the system tier: what needs more than wheels")
 
@@ -167,10 +198,30 @@ def own_postgres(request: pytest.FixtureRequest, servers: Servers) -> Iterator[O
         yield server
 
 
+@pytest.fixture(params=shared_redis_names())
+def redis_server(request: pytest.FixtureRequest, servers: Servers) -> RedisServer:
+    """Redis and Valkey, each alone, shared with other tests."""
+    return servers.shared_redis(request.param)
+
+
+@pytest.fixture
+def redis_cluster(servers: Servers) -> RedisCluster:
+    """Three masters, shared with other tests."""
+    return servers.redis_cluster
+
+
+@pytest.fixture(params=redis.names())
+def own_redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnRedis]:
+    """Redis and Valkey, for this test alone, on a port; it keeps what it acknowledged, whatever happens."""
+    with servers.own_redis(request.param, DURABLE) as server:
+        yield server
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of the client on the newest PostgreSQL alone: what differs between versions is the store's."""
-    older = {f"[{name}" for name in shared_names()[:-1]}
-    items[:] = [item for item in items if "tests/jobs/" not in item.nodeid or not any(map(item.nodeid.count, older))]
+    """Run the tests of the client on one server of a kind, the newest: what differs between them is the store's."""
+    others = [*shared_names()[:-1], *(name for name in REDIS if name != shared_redis_names()[-1])]
+    left_out = [f"[{name}" for name in others]
+    items[:] = [item for item in items if "tests/jobs/" not in item.nodeid or not any(map(item.nodeid.count, left_out))]
 
 
 def pytest_collection_finish() -> None:
@@ -183,7 +234,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what is for all stores on each of them; in the system tier, on those behind a pooler."""
     if "harness" in metafunc.fixturenames:
         is_system = metafunc.config.getoption("system")
-        stores = poolers.names() if is_system else ["memory", "sqlite", *shared_names()]
+        stores = poolers.names() if is_system else ["memory", "sqlite", *shared_names(), *REDIS]
         metafunc.parametrize("harness", stores, indirect=True)
 
 
@@ -198,13 +249,23 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     if request.param == "memory":
         yield MemoryHarness()
         return
-    harness = SQLiteHarness() if request.param == "sqlite" else postgres_harness(request)
+    harness = harness_of(request)
     yield harness
     harness.remove()
 
 
+def harness_of(request: pytest.FixtureRequest) -> SQLiteHarness | PostgresHarness | RedisHarness:
+    """Return a store of this name; asked for here, so that no server is started for the others."""
+    if request.param == "sqlite":
+        return SQLiteHarness()
+    if request.param in REDIS:
+        servers: Servers = request.getfixturevalue("servers")
+        return RedisHarness(servers.shared_redis(request.param), servers.prefixes)
+    return postgres_harness(request)
+
+
 def postgres_harness(request: pytest.FixtureRequest) -> PostgresHarness:
-    """Return a store on the server of this name; asked for here, so that none is started for the other stores."""
+    """Return a store on the server of this name, maybe by a pooler."""
     servers: Servers = request.getfixturevalue("servers")
     if request.param in shared_names():
         server = servers.shared(request.param)

@@ -57,6 +57,24 @@ def test_a_smoke_run_on_postgres_reports_every_round_and_leaves_nothing_behind()
     assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
 
 
+def test_a_smoke_run_on_redis_reports_every_measure_and_leaves_nothing_behind() -> None:
+    kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
+
+    with TemporaryDirectory(prefix="tenure-") as folder:
+        # The path of a socket has to be short.
+        ran = bench("redis", "--only", "raw,tenure", "--quick", "--folder", folder)
+        left = list(Path(folder).iterdir())
+
+    assert (ran.returncode, ran.stderr) == (0, "[bench] round 1 of 1\n[bench] how long scripts hold the server\n")
+    for name in ("appendfsync always", "of raw", "drain", "waited", "enqueue 1,000", "queued", "watch", "tries"):
+        assert name in ran.stdout
+    for name in ("claim 100, as many promoted and reaped", "find nothing", "purge 100", "+ 1,000 finished"):
+        assert name in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) <= 100
+    assert left == []
+    assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
+
+
 def test_a_smoke_run_of_the_memory_reads_it_ten_times_with_and_without_failures(tmp_path: Path) -> None:
     ran = bench("memory", "--quick", "--folder", str(tmp_path))
 

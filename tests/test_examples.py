@@ -17,6 +17,8 @@ import httpx
 import pytest
 
 import tenure
+from tests.redis.stores import new_place
+from tests.servers.servers import Servers, shared_redis_names
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -71,6 +73,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def jobs(folder: None) -> Iterator[tenure.Jobs]:  # noqa: ARG001 - it is to be there
     with tenure.Jobs() as jobs:
         yield jobs
+
+
+@pytest.fixture
+def redis_store(folder: None, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: ARG001
+    """A store on Redis, which the environment names."""
+    with new_place(servers.shared_redis(shared_redis_names()[-1]).url) as place:
+        monkeypatch.setenv("TENURE_URL", place.url)
+        yield
 
 
 @pytest.fixture
@@ -160,6 +170,20 @@ def test_the_plain_loop_works_until_it_gets_a_signal(start: Start, jobs: tenure.
     assert rest[-1] == "stopped\n"
     assert sorted(job.result for job in jobs.find(state="completed")) == ["1-100.png", "2-100.png"]
     assert ["image 0 cannot be read" in job.errors[-1] for job in jobs.find(state="queued")] == [True]
+
+
+@pytest.mark.usefixtures("redis_store")
+def test_the_plain_loop_works_on_redis_if_the_environment_says_so(start: Start) -> None:
+    run("plain_loop.py", "enqueue", "3")
+    program = start(EXAMPLES / "plain_loop.py")
+    program.wait_for("2-100.png")
+
+    status, _ = program.stop()
+
+    assert status == 0
+    with tenure.Jobs() as jobs:
+        assert sorted(job.result for job in jobs.find(state="completed")) == ["1-100.png", "2-100.png"]
+    assert not Path("tenure.db").exists()
 
 
 def test_what_the_plain_loop_has_claimed_and_not_begun_is_given_back(load: Load, jobs: tenure.Jobs) -> None:

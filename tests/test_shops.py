@@ -14,7 +14,8 @@ import pytest
 
 import tenure
 from tests.connections.databases import of_database
-from tests.servers.postgres import Server, free_port
+from tests.servers.addresses import free_port
+from tests.servers.postgres import Server
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHOP = EXAMPLES / "django_shop"

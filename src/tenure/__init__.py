@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tenure.aio import AsyncClaim, AsyncClaims, AsyncJobs, AsyncTask
+    from tenure.backends.clients import RedisStore
     from tenure.claim import Claim
     from tenure.claims import Claims
     from tenure.core.answers import Cancel, Fail, Retry, Snooze
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 else:
     PLACES = {
         "tenure.aio": ("AsyncClaim", "AsyncClaims", "AsyncJobs", "AsyncTask"),
+        "tenure.backends.clients": ("RedisStore",),
         "tenure.claim": ("Claim",),
         "tenure.claims": ("Claims",),
         "tenure.core.answers": ("Cancel", "Fail", "Retry", "Snooze"),
@@ -126,6 +128,7 @@ __all__ = [
     "Reaped",
     "Reason",
     "ReasonKind",
+    "RedisStore",
     "Refusal",
     "Retry",
     "Run",

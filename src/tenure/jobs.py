@@ -69,7 +69,7 @@ CLOSED = "this Jobs is closed; make a new one to go on"
 class Jobs(Registry):
     """A store of jobs, opened at first use, and the tasks that workers run. Safe to share between threads.
 
-    `store` is a URL, a function that returns one, or a `Backend`; without it the URL is `$TENURE_URL`.
+    `store` is a URL, a function that returns one, a `redis.Redis` or a `Backend`; without it the URL is `$TENURE_URL`.
     """
 
     @known_options
@@ -87,7 +87,7 @@ class Jobs(Registry):
         return f"<Jobs in {name_of(self._store)}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        if callable(self._store) or isinstance(self._store, Backend):
+        if not isinstance(self._store, str | None):
             raise TypeError(f"{self!r} cannot go to another process: only one that was made from a URL can")
         return partial(type(self), self._store, backoff=self._backoff, keep=self.keep), ()
 

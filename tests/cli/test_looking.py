@@ -106,8 +106,11 @@ def test_config_shows_no_password(shell: Shell, monkeypatch: pytest.MonkeyPatch)
     assert "ada:***@db" in result.out
 
 
-def test_config_does_not_claim_to_know_what_a_server_has(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENURE_URL", "postgresql://db/app")
+@pytest.mark.parametrize("url", ["postgresql://db/app", "redis://db", "redis+cluster://db"])
+def test_config_does_not_claim_to_know_what_a_server_has(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("TENURE_URL", url)
 
     assert "it is on a server, which was not asked" in shell.run("config").out
     assert shell.run("config", "--json").records[0]["is_there"] is None

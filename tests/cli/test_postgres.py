@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.shell import Result, Shell
 from tests.postgres.stores import Place, new_place
-from tests.servers.postgres import free_port
+from tests.servers.addresses import free_port
 from tests.servers.servers import Servers, shared_names
 
 PATIENCE = 40.0

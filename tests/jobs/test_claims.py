@@ -602,7 +602,8 @@ def test_a_result_without_a_block_is_told(jobs: tenure.Jobs, caplog: pytest.LogC
     with jobs.claim() as claims:
         claims[0].result = 7
 
-    assert caplog.messages == ["job a7 is released with a result set: use `with claim:` to complete it"]
+    told = [record.message for record in caplog.records if record.name == "tenure.claims"]
+    assert told == ["job a7 is released with a result set: use `with claim:` to complete it"]
 
 
 def test_the_loss_of_another_claim_is_recorded_as_a_failure_of_this_one(jobs: tenure.Jobs, store: Any) -> None:

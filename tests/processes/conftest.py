@@ -10,10 +10,10 @@ import tenure
 from tests.processes.crew import Crew, crew_on
 from tests.processes.grounds import SQLITE, Ground, ground_of
 from tests.processes.stage import Stage, stage_on
-from tests.servers.servers import Servers, shared_names
+from tests.servers.servers import Servers, shared_names, shared_redis_names
 
-# Of PostgreSQL one version: what differs between them is tested where the store is.
-STORES = (SQLITE, shared_names()[-1])
+# Of PostgreSQL and of Redis one version: what differs between them is tested where the store is.
+STORES = (SQLITE, shared_names()[-1], shared_redis_names()[-1])
 
 
 @pytest.fixture

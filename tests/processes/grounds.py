@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.postgres import stores as schemas
 from tests.postgres import verdict as postgres
-from tests.postgres.stores import Place, new_place
-from tests.servers.servers import Servers
+from tests.redis import stores as prefixes
+from tests.redis import verdict as redis
+from tests.servers.redis import names as redis_names
+from tests.servers.servers import GIVEN_REDIS, REDIS_CLUSTER, Servers
 from tests.sqlite import verdict as sqlite
 
 SQLITE = "sqlite"
@@ -39,7 +42,7 @@ class File:
 class Tables:
     """A schema on a PostgreSQL server."""
 
-    place: Place
+    place: schemas.Place
 
     @property
     def url(self) -> str:
@@ -51,7 +54,27 @@ class Tables:
         return {**found, "is whole": not found["faults"]}
 
 
-Ground = File | Tables
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A prefix on a Redis server."""
+
+    place: prefixes.Place
+
+    @property
+    def url(self) -> str:
+        return self.place.url
+
+    def verdict(self) -> dict[str, Any]:
+        """Return what the store says after everything that was done to it, and whether it is whole."""
+        found = redis.verdict(self.place)
+        return {**found, "is whole": not found["faults"]}
+
+
+Ground = File | Tables | Keys
+
+
+def is_redis(store: str) -> bool:
+    return store in {GIVEN_REDIS, REDIS_CLUSTER, *redis_names()}
 
 
 @contextmanager
@@ -60,8 +83,12 @@ def ground_of(store: str, folder: Path, servers: Servers) -> Iterator[Ground]:
     if store == SQLITE:
         yield new_file(folder)
         return
-    with new_place(servers.shared(store).url) as place:
-        yield Tables(place)
+    if is_redis(store):
+        with prefixes.new_place(servers.shared_redis(store).url) as prefix:
+            yield Keys(prefix)
+        return
+    with schemas.new_place(servers.shared(store).url) as schema:
+        yield Tables(schema)
 
 
 def new_file(folder: Path) -> File:

@@ -10,14 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.postgres.proxy import Proxy
-from tests.postgres.stores import new_place
+from tests.postgres import proxy as postgres
+from tests.postgres import stores as schemas
 from tests.processes.crew import crew_on
-from tests.processes.grounds import SQLITE, File, new_file
+from tests.processes.grounds import SQLITE, File, is_redis, new_file
 from tests.processes.scenes import is_all_done
 from tests.processes.stage import Stage, until
+from tests.proxies.proxy import Proxy
+from tests.redis import proxy as redis
+from tests.redis import stores as prefixes
 from tests.servers.postgres import OwnServer
-from tests.servers.servers import Servers
+from tests.servers.redis import DURABLE, OwnRedis
+from tests.servers.servers import GIVEN_REDIS, REDIS_CLUSTER, Servers
 
 
 @contextmanager
@@ -53,7 +57,7 @@ def silent(proxy: Proxy) -> Iterator[None]:
 
 
 @contextmanager
-def stopped(server: OwnServer) -> Iterator[None]:
+def stopped(server: OwnServer | OwnRedis) -> Iterator[None]:
     """Have the server down, as for maintenance."""
     server.stop()
     yield
@@ -61,7 +65,7 @@ def stopped(server: OwnServer) -> Iterator[None]:
 
 
 @contextmanager
-def killed(server: OwnServer) -> Iterator[None]:
+def killed(server: OwnServer | OwnRedis) -> Iterator[None]:
     """Have the server die, and come back on what it had written."""
     server.kill()
     yield
@@ -74,8 +78,12 @@ OF_SERVERS = {each.__name__: each for each in (stopped, killed)}
 
 
 def outages_of(store: str) -> list[str]:
-    """Return in which manners a store of this kind can be away."""
-    return list(OF_FILES) if store == SQLITE else [*OF_CONNECTIONS, *OF_SERVERS]
+    """Return in which manners a store of this kind can be away. A cluster tells where it is, and so has no proxy."""
+    if store == SQLITE:
+        return list(OF_FILES)
+    if store == REDIS_CLUSTER:
+        return []
+    return [*OF_CONNECTIONS, *(() if store == GIVEN_REDIS else OF_SERVERS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +101,33 @@ def fading(store: str, outage: str, folder: Path, servers: Servers) -> Iterator[
         file = new_file(folder)
         yield Fading(file.url, partial(OF_FILES[outage], file))
     elif outage in OF_CONNECTIONS:
-        server = servers.shared(store)
-        with new_place(server.url) as place, Proxy(server) as proxy:
-            yield Fading(proxy.url_of(place.schema), partial(OF_CONNECTIONS[outage], proxy))
+        with proxied(store, servers) as way:
+            yield Fading(way.url, partial(OF_CONNECTIONS[outage], way.proxy))
     else:
-        with servers.alone(store) as own:
+        with servers.own_redis(store, DURABLE) if is_redis(store) else servers.alone(store) as own:
             yield Fading(own.url_of("tenure"), partial(OF_SERVERS[outage], own))
+
+
+@dataclass(frozen=True, slots=True)
+class Proxied:
+    """A store behind a proxy: by its URL through that, and by the one that leads straight to it."""
+
+    proxy: Proxy
+    url: str
+    straight: str
+
+
+@contextmanager
+def proxied(store: str, servers: Servers) -> Iterator[Proxied]:
+    """Give a new store on the server of this name, behind a proxy."""
+    if is_redis(store):
+        redis_server = servers.shared_redis(store)
+        with prefixes.new_place(redis_server.url) as prefix, redis.Proxy(redis_server) as redis_proxy:
+            yield Proxied(redis_proxy, redis_proxy.url_of(prefix.prefix), prefix.url)
+        return
+    server = servers.shared(store)
+    with schemas.new_place(server.url) as schema, postgres.Proxy(server) as proxy:
+        yield Proxied(proxy, proxy.url_of(schema.schema), schema.url)
 
 
 def sit_out(stage: Stage, away: Callable[[], AbstractContextManager[None]], seconds: float) -> Mapping[str, Any]:

@@ -8,16 +8,14 @@ import pytest
 import tenure
 from tenure import Outcome, State
 from tenure.transaction import transactional
-from tests.postgres.proxy import Proxy
-from tests.postgres.stores import new_place
-from tests.postgres.wire import DATA_ROW, before, from_server
 from tests.processes.conftest import STORES
 from tests.processes.crew import Crew, crew_on
 from tests.processes.grounds import SQLITE, Ground
-from tests.processes.outages import fading, outages_of, sit_out
+from tests.processes.outages import fading, outages_of, proxied, sit_out
 from tests.processes.scenes import play
 from tests.processes.stage import Stage, stage_on, until
 from tests.processes.verdict import verdict_of_runs
+from tests.proxies.points import before, from_server
 from tests.servers.servers import Servers
 
 SOON = 25.0
@@ -96,16 +94,18 @@ def test_what_a_worker_claims_while_it_is_told_to_end_is_not_lost(stage: Stage, 
     assert {(job.state, job.attempts) for job in jobs.find(queue="late")} <= {("queued", 0), ("completed", 1)}
 
 
-def test_what_a_server_gave_to_a_worker_that_is_told_to_end_is_not_lost(folder: Path, servers: Servers) -> None:
-    server = servers.shared(STORES[-1])
-    with new_place(server.url) as place, Proxy(server) as proxy, tenure.Jobs(place.url) as jobs:
-        stage = stage_on(proxy.url_of(place.schema), folder)
+@pytest.mark.parametrize("store", STORES[1:])
+def test_what_a_server_gave_to_a_worker_that_is_told_to_end_is_not_lost(
+    folder: Path, servers: Servers, store: str
+) -> None:
+    with proxied(store, servers) as way, tenure.Jobs(way.straight) as jobs:
+        stage = stage_on(way.url, folder)
         with crew_on(stage) as crew:
             jobs.enqueue("quick", id="first")
             worker = crew.start(concurrency=20)
             jobs.wait_for("first", timeout=30)
 
-            with proxy.holding(before(from_server("late-", DATA_ROW))) as hold:
+            with way.proxy.holding(before(from_server("late-"))) as hold:
                 jobs.enqueue_many(tenure.NewJob("quick", id=f"late-{n}", queue="late") for n in range(10))
                 hold.wait()
                 worker.send(signal.SIGTERM)

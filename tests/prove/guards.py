@@ -15,6 +15,7 @@ from tests.prove.cli_guards import CLI_GUARDS
 from tests.prove.connection_guards import CONNECTION_GUARDS
 from tests.prove.guard import Guard
 from tests.prove.postgres_guards import POSTGRES_GUARDS
+from tests.prove.redis_guards import REDIS_GUARDS
 from tests.prove.service_guards import SERVICE_GUARDS
 from tests.prove.supervisor_guards import SUPERVISOR_GUARDS
 from tests.prove.worker_guards import PROCESS_GUARDS, WORKER_GUARDS
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 MEMORY = Path("src/tenure/backends/memory")
 SQLITE = Path("src/tenure/backends/sqlite")
 POSTGRES = Path("src/tenure/backends/postgres")
+REDIS = Path("src/tenure/backends/redis")
 CLIENT = Path("src/tenure")
 PYTEST = ["-m", "pytest", "-x", "-q", "--no-header", "-o", "timeout=60"]
 CONFORMANCE = "src/tenure/testing/conformance"
@@ -39,6 +41,14 @@ POSTGRES_TESTS = [
     "-k",
     "postgres-18",
 ]
+REDIS_TESTS = [
+    *STORE_TESTS,
+    "tests/redis",
+    "--deselect",
+    "tests/redis/test_proxy.py",
+    "-k",
+    "redis-6.2 or test_address or test_fitness or test_refusals or test_urls",
+]
 CONNECTION_TESTS = [
     *PYTEST,
     "tests/connections",
@@ -54,7 +64,7 @@ CLIENT_TESTS = [
     "tests/sqlite/test_transactions.py",
     "tests/sqlite/test_processes.py",
     "-k",
-    "not postgres",
+    "not (postgres or redis or valkey)",
 ]
 WORKER_TESTS = [
     *PYTEST,
@@ -64,10 +74,10 @@ WORKER_TESTS = [
     "tests/jobs/test_keeper.py",
     "tests/worker",
     "-k",
-    "not postgres",
+    "not (postgres or redis or valkey)",
 ]
-SERVICE_TESTS = [*PYTEST, "tests/service", "tests/worker/test_logging.py", "-k", "not postgres"]
-PROCESS_TESTS = [*PYTEST, "-o", "timeout=120", "tests/processes", "-k", "not postgres"]
+SERVICE_TESTS = [*PYTEST, "tests/service", "tests/worker/test_logging.py", "-k", "not (postgres or redis or valkey)"]
+PROCESS_TESTS = [*PYTEST, "-o", "timeout=120", "tests/processes", "-k", "not (postgres or redis or valkey)"]
 CLI_TESTS = [
     *PYTEST,
     "tests/cli/test_jobs.py",
@@ -352,6 +362,7 @@ PARTS: dict[str, tuple[list[Guard], Path, list[str], str | None]] = {
     "memory": (GUARDS, MEMORY, MEMORY_TESTS, MEMORY_MACHINE),
     "sqlite": (SQLITE_GUARDS, SQLITE, SQLITE_TESTS, None),
     "postgres": (POSTGRES_GUARDS, POSTGRES, POSTGRES_TESTS, None),
+    "redis": (REDIS_GUARDS, REDIS, REDIS_TESTS, None),
     "connections": (CONNECTION_GUARDS, CLIENT, CONNECTION_TESTS, None),
     "client": (CLIENT_GUARDS, CLIENT, CLIENT_TESTS, None),
     "worker": (WORKER_GUARDS, CLIENT, WORKER_TESTS, None),

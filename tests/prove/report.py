@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import redis
 
 from tests.processes.grounds import SQLITE
 from tests.servers import cluster
+from tests.servers import redis as redis_servers
+from tests.servers.servers import REDIS_CLUSTER
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -23,7 +26,8 @@ Part = tuple[dict[str, bool], Mapping[str, Any]]
 def store_from_arguments() -> str:
     """Return the store that the command line names."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--store", choices=[SQLITE, *cluster.names()], default=SQLITE)
+    stores = [SQLITE, *cluster.names(), *redis_servers.names(), REDIS_CLUSTER]
+    parser.add_argument("--store", choices=stores, default=SQLITE)
     return str(parser.parse_args().store)
 
 
@@ -53,6 +57,7 @@ class Report:
             "python": platform.python_version(),
             "sqlite": sqlite3.sqlite_version,
             "psycopg": psycopg.__version__,
+            "redis-py": redis.__version__,
             "holds": self._holds,
             "found": self._found,
         }

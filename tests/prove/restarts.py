@@ -1,7 +1,7 @@
 """Many restarts and kills of workers under load, and a long outage of their store. Nothing may be lost or done twice.
 
-Run with `./dev prove restarts`, on PostgreSQL with `--store postgres-18`; `RESTARTS=1000 KILLS=1000 OUTAGE=300` before
-it for longer. The report is kept in `results/`.
+Run with `./dev prove restarts`, on a server with `--store postgres-18` or `--store valkey-9`; `RESTARTS=1000 KILLS=1000
+OUTAGE=300` before it for longer. The report is kept in `results/`.
 """
 
 import os

@@ -1,7 +1,7 @@
 """A long storm: many processes on one store, killed at random again and again. Nothing may be lost or done twice.
 
-Run with `./dev prove storm`, on PostgreSQL with `--store postgres-18`; `JOBS=500000 KILLS=1000` before it for longer.
-The report is kept in `results/`.
+Run with `./dev prove storm`, on a server with `--store postgres-18` or `--store valkey-9`; `JOBS=500000 KILLS=1000`
+before it for longer. The report is kept in `results/`.
 """
 
 import os
@@ -12,8 +12,11 @@ from typing import Any
 
 from tests.postgres import scenes as postgres_scenes
 from tests.postgres import verdict as postgres_verdict
-from tests.processes.grounds import File, ground_of
+from tests.processes.grounds import File, Tables, ground_of
 from tests.prove.report import Report, store_from_arguments
+from tests.redis import scenes as redis_scenes
+from tests.redis import verdict as redis_verdict
+from tests.redis.witness import Witness
 from tests.servers.servers import running_servers
 from tests.sqlite import scenes as sqlite_scenes
 from tests.sqlite import verdict as sqlite_verdict
@@ -35,9 +38,12 @@ def storm(store: str) -> tuple[dict[str, Any], dict[str, Any]]:
         if isinstance(ground, File):
             played = sqlite_scenes.play("storm", ground.path, *told, timeout=LONGEST)
             effects = sqlite_verdict.effects(ground.path)
-        else:
+        elif isinstance(ground, Tables):
             played = postgres_scenes.play("storm", ground.place, *told, timeout=LONGEST)
             effects = postgres_verdict.effects(ground.place)
+        else:
+            played = redis_scenes.play("storm", ground.place, Path(folder), *told, timeout=LONGEST)
+            effects = redis_verdict.effects(ground.place, Witness(Path(folder)))
         return played, {**ground.verdict(), **effects}
 
 

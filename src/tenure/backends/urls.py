@@ -5,9 +5,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import overload
+from typing import cast, overload
 from urllib.parse import parse_qsl, quote, unquote
 
+from tenure.backends.clients import Client, RedisStore, given_store, is_given
 from tenure.backends.protocol import Backend
 from tenure.core import checks
 from tenure.errors import ConfigurationError
@@ -16,15 +17,19 @@ log = logging.getLogger(__name__)
 
 DEFAULT = "sqlite:///tenure.db"
 
-Store = str | Callable[[], str] | Backend
-"""What names a store: a URL, a function that returns one, or the store itself."""
+Store = str | Callable[[], str] | Backend | RedisStore | Client
+"""What names a store: a URL, a function that returns one, the store itself, or a client that leads to it."""
 
 
 def open_store(store: Store | None) -> Backend:
     """Open a store however it is named; None means the URL in `$TENURE_URL`, or else the file `tenure.db` here."""
     if isinstance(store, Backend):
         return store
-    url = url_of(store)
+    if is_given(store):
+        given = given_store(store)
+        log.info("jobs are in %s", given.shown)
+        return given.open()
+    url = url_of(cast("str | Callable[[], str] | None", store))
     try:
         backend = open_backend(url)
     except ConfigurationError as exc:
@@ -40,15 +45,22 @@ def url_of(store: str | Callable[[], str] | None) -> str: ...
 @overload
 def url_of(store: Store | None) -> str | None: ...
 def url_of(store: Store | None) -> str | None:
-    """Return the URL of a store however it is named; None if it is the store itself."""
-    if isinstance(store, Backend):
+    """Return the URL of a store however it is named; None if it is the store itself, or a client."""
+    if isinstance(store, Backend) or is_given(store):
         return None
-    return store() if callable(store) else os.environ.get("TENURE_URL") or DEFAULT if store is None else store
+    named = cast("str | Callable[[], str] | None", store)
+    return named() if callable(named) else os.environ.get("TENURE_URL") or DEFAULT if named is None else named
 
 
 def is_lasting(url: str) -> bool:
     """Tell whether what is stored there is there for the next process as well."""
     return not url.startswith("memory:")
+
+
+def is_shared(store: Store | None) -> bool:
+    """Tell whether other processes that name the same store see what is stored there."""
+    url = url_of(store)
+    return is_given(store) if url is None else is_lasting(url)
 
 
 def is_there(url: str) -> bool:
@@ -63,14 +75,14 @@ def is_there(url: str) -> bool:
 def texts_of(url: str | None) -> Mapping[str, str]:
     """Return the statements that the store of a URL runs, by the names of its operations."""
     scheme = None if url is None else scheme_of(url)
-    if url is None or scheme == "memory":
+    if url is None or scheme == "memory" or scheme in REDIS:
         kind = "a store of your own" if url is None else f"{masked(url)!r}"
         raise ConfigurationError(f"{kind} runs no SQL; name a store that does, such as --url sqlite:///tenure.db")
     if scheme == "sqlite":
         from tenure.backends.sqlite.texts import texts
 
         return texts()
-    with _driver_told(url):
+    with _driver_told(url, "psycopg", "postgres"):
         from tenure.backends.postgres.texts import texts_at
     return texts_at(url, masked(url))
 
@@ -79,9 +91,9 @@ def migration_of(url: str | None) -> str:
     """Return the SQL that brings the schema of a store up to date, to be run by somebody who may; empty if it is."""
     if url is None or scheme_of(url) not in POSTGRES:
         raise ConfigurationError(
-            "only a PostgreSQL store can be brought up to date by hand; a SQLite file is by whoever opens it first"
+            "only a PostgreSQL store can be brought up to date by hand; any other is by whoever opens it first"
         )
-    with _driver_told(url):
+    with _driver_told(url, "psycopg", "postgres"):
         from tenure.backends.postgres import outstanding_sql
     return outstanding_sql(url, masked(url))
 
@@ -90,6 +102,8 @@ def name_of(store: Store | None) -> str:
     """Return how a store is named, as it may be shown."""
     if store is None:
         return f"$TENURE_URL, or else {DEFAULT}"
+    if is_given(store):
+        return given_store(store).shown
     return masked(store) if isinstance(store, str) else repr(store)
 
 
@@ -106,7 +120,7 @@ def scheme_of(url: str) -> str:
     if not separator or scheme not in OPENERS:
         raise ConfigurationError(
             f"{masked(url)!r} does not name a store; a URL begins with {', '.join(f'{each}://' for each in OPENERS)}"
-            + checks.nearest(scheme.lower(), OPENERS).replace("'?", "://'?")
+            + checks.nearest(scheme.partition(":")[0].lower(), OPENERS).replace("'?", "://'?")
         )
     return scheme
 
@@ -150,13 +164,19 @@ def _open_sqlite(url: str) -> Backend:
 
 
 def _open_postgres(url: str) -> Backend:
-    with _driver_told(url):
+    with _driver_told(url, "psycopg", "postgres"):
         from tenure.backends.postgres import PostgreSQL
     return PostgreSQL(url, shown=masked(url))
 
 
+def _open_redis(url: str) -> Backend:
+    with _driver_told(url, "redis", "redis"):
+        from tenure.backends.redis.backend import Redis
+    return Redis(url, shown=masked(url))
+
+
 @contextmanager
-def _driver_told(url: str) -> Iterator[None]:
+def _driver_told(url: str, driver: str, extra: str) -> Iterator[None]:
     """Name the extra that a store needs, if it is not installed."""
     try:
         yield
@@ -164,14 +184,16 @@ def _driver_told(url: str) -> Iterator[None]:
         if exc.name is not None and exc.name.startswith("tenure"):
             raise
         raise ConfigurationError(
-            f"{masked(url)!r} needs psycopg, which cannot be imported ({exc}); run `pip install 'tenure[postgres]'`"
+            f"{masked(url)!r} needs {driver}, which cannot be imported ({exc}); run `pip install 'tenure[{extra}]'`"
         ) from exc
 
 
 POSTGRES = ("postgresql", "postgres")
+REDIS = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
 
 OPENERS: dict[str, Callable[[str], Backend]] = {
     "memory": _open_memory,
     "sqlite": _open_sqlite,
     **dict.fromkeys(POSTGRES, _open_postgres),
+    **dict.fromkeys(REDIS, _open_redis),
 }

@@ -1,5 +1,6 @@
 """Which store a command uses, and why."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -34,6 +35,8 @@ class Place:
         """Return the Jobs of the store; unless it may be made, it has to be there."""
         from tenure.backends.urls import is_lasting, is_there, masked
 
+        # What a server may lose is for a worker to say, which logs, and not for each command.
+        logging.getLogger("tenure.backends.redis.fitness").addHandler(logging.NullHandler())
         jobs = self.named_jobs()
         url = self.url_of(jobs)
         if url is not None and not is_lasting(url):

@@ -19,7 +19,7 @@ Every command takes --json, for JSON lines, and --help, with examples.
 
 \b
 The store is the first of these that is there:
-  --url URL             sqlite:///tenure.db
+  --url URL             sqlite:///tenure.db, postgresql://db/app, redis://db/0
   --app MODULE:OBJECT   that of your Jobs
   $TENURE_URL
   ./tenure.db

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tenure.backends.urls import is_lasting, url_of
+from tenure.backends.urls import is_shared
 from tenure.cli.places import import_named, jobs_in, placed_in
 from tenure.core import checks
 from tenure.errors import ConfigurationError
@@ -138,8 +138,7 @@ def _condition_of(worker: Worker) -> Condition:
 
 
 def _refuse_memory(jobs: "Jobs") -> None:
-    url = url_of(jobs._store)
-    if url is None or not is_lasting(url):
+    if not is_shared(jobs._store):
         raise ConfigurationError(
             f"{jobs!r} is of one process, and cannot be shared by several; name a store such as sqlite:///tenure.db, "
             "or leave out --processes"

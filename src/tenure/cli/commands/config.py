@@ -23,11 +23,11 @@ def config(place: Place, output: Output) -> None:
       tenure config --app app:jobs
       TENURE_URL=sqlite:////srv/app/tenure.db tenure config --json
     """
-    from tenure.backends.urls import POSTGRES, is_there, masked, name_of, scheme_of
+    from tenure.backends.urls import POSTGRES, REDIS, is_there, masked, name_of, scheme_of
 
     jobs = place.named_jobs()
     url = place.url_of(jobs)
-    is_on_a_server = url is not None and scheme_of(url) in POSTGRES
+    is_on_a_server = url is not None and scheme_of(url) in {*POSTGRES, *REDIS}
     facts: dict[str, Any] = {
         "store": name_of(jobs._store) if url is None else masked(url),
         "why": place.why,

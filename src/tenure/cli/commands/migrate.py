@@ -14,7 +14,8 @@ from tenure.cli.records import record_of
 def migrate(place: Place, output: Output, *, sql: bool) -> None:
     """Bring the store's schema up to date, and make the store if there is none. To do it again does nothing.
 
-    Whoever opens a store first does the same, unless the URL of a PostgreSQL store says ?migrate=never.
+    Whoever opens a store first does the same, unless the URL of a PostgreSQL store says ?migrate=never. On Redis
+    there is nothing to be done.
 
     \b
     Examples:

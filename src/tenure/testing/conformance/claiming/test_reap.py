@@ -178,6 +178,17 @@ def test_naming_a_dead_worker_takes_back_no_more_than_the_limit(store: Claiming,
     assert [len(store.reap(2, worker="dead")) for _ in range(3)] == [2, 1, 0]
 
 
+def test_naming_a_dead_worker_takes_back_first_what_runs_out_first(store: Claiming, given_jobs: GivenJobs) -> None:
+    given_jobs(3)
+    long = take_one(store, worker="dead", token="a", lease=30)
+    short = take_one(store, worker="dead", token="b", lease=10)
+    middle = take_one(store, worker="dead", token="c", lease=20)
+
+    reaped = [each.id for _ in range(3) for each in store.reap(1, worker="dead")]
+
+    assert reaped == [short.id, middle.id, long.id]
+
+
 def test_naming_a_worker_that_holds_nothing_takes_back_nothing(
     store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:

@@ -342,3 +342,15 @@ def test_a_job_that_is_not_there_is_lost(store: Claiming) -> None:
 
 def test_a_settlement_of_nothing_answers_nothing(store: Claiming) -> None:
     assert store.settle([]) == []
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_settlement_that_stands_twice_in_a_request_landed_both_times_and_ends_the_claim_once(
+    store: Claiming, given_jobs: GivenJobs, ending: str
+) -> None:
+    given_jobs(1)
+    taken = take_one(store)
+    settlement = ENDINGS[ending](taken)
+
+    assert store.settle([settlement, settlement]) == [True, True]
+    assert len(job_of(store, taken.id).history) == (0 if ending == "complete" else 1)

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from tenure.backends.protocol import SWEEP, Backend
 from tenure.core.job import Entry
 from tenure.testing import Clock
@@ -72,6 +74,22 @@ def test_the_order_holds_across_queues_and_types(store: Backend) -> None:
     )
 
     assert ids_of(take(store, limit=4)) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 40, 100])
+def test_the_order_holds_across_many_queues_and_types_however_many_are_taken(store: Backend, limit: int) -> None:
+    # Most are of few queues, and those of high priority too.
+    numbers = [n * n * 7 % 97 for n in range(100)]
+    entries = [
+        entry(f"t{n % 3}", id=f"{at}", queue=f"q{n % 11 * (n % 2)}", priority=n % 5) for at, n in enumerate(numbers)
+    ]
+    store.enqueue(entries)
+    expected = sorted(entries, key=lambda each: -each.priority)
+
+    taken = [take(store, limit=limit) for _ in range(-(-100 // limit))]
+
+    assert [len(some) for some in taken[:-1]] == [limit] * (len(taken) - 1)
+    assert [each.id for some in taken for each in some] == [each.id for each in expected]
 
 
 def test_a_job_that_is_not_due_is_not_claimed(store: Backend, clock: Clock) -> None:

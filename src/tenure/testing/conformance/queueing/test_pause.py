@@ -80,3 +80,14 @@ def test_resuming_what_was_not_paused_does_nothing(store: Backend) -> None:
     store.resume(["b"])
 
     assert store.stats().paused == ("a",)
+
+
+def test_any_number_of_queues_is_paused_and_resumed_at_once(store: Backend) -> None:
+    many = [f"queue-{number:05}" for number in range(10_000)]
+
+    store.pause(many)
+    paused = store.stats().paused
+    store.resume(many[1:])
+
+    assert paused == tuple(many)
+    assert store.stats().paused == ("queue-00000",)

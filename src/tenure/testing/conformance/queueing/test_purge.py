@@ -6,6 +6,8 @@ from tenure.core.operations import Enqueued, Move, Purge, Query
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, entry, failed, ids_of, settle, take_one
 
+YEAR = 365 * 86_400
+
 
 def test_jobs_that_finished_long_enough_ago_are_forgotten(store: Backend, clock: Clock) -> None:
     store.enqueue([entry(id="old"), entry(id="new")])
@@ -16,6 +18,13 @@ def test_jobs_that_finished_long_enough_ago_are_forgotten(store: Backend, clock:
 
     assert store.purge(Purge(older_than=100)) == 1
     assert ids_of(store.find(Query()).jobs) == ["new"]
+
+
+def test_a_purge_of_what_is_older_than_any_job_forgets_none(store: Backend) -> None:
+    store.enqueue([entry(id="a")])
+    settle(store, completed(take_one(store)))
+
+    assert [store.purge(Purge(older_than=years * YEAR)) for years in (50, 60, 70, 80, 90, 100)] == [0] * 6
 
 
 def test_live_jobs_are_never_forgotten(store: Backend, clock: Clock) -> None:

@@ -1,0 +1,113 @@
+"""The operations of the Redis store, each one script."""
+
+from collections.abc import Collection, Sequence
+
+from tenure.backends.protocol import SWEEP, Clock
+from tenure.backends.redis import arriving, claiming, moving, reading
+from tenure.backends.redis.address import Address, address_of
+from tenure.backends.redis.server import Server
+from tenure.backends.redis.wakeups import Wakeups
+from tenure.core.job import Entry
+from tenure.core.operations import (
+    Beat,
+    Claimed,
+    ClaimRequest,
+    Count,
+    Enqueued,
+    Extension,
+    Holding,
+    Move,
+    Moved,
+    Page,
+    Purge,
+    Query,
+    Reaped,
+    Scheduled,
+    Schema,
+    Settlement,
+    Slot,
+    Standing,
+    Stats,
+    Worker,
+)
+from tenure.core.slots import checked_name
+from tenure.core.transitions import move_note
+
+LAYOUT = 1
+"""The version of the keys and rows that the scripts are written for."""
+
+
+class Redis:
+    """A `Backend` on a Redis or Valkey server, or a cluster, for the threads and processes of many machines."""
+
+    def __init__(self, url: str | Address, *, shown: str | None = None, clock: Clock | None = None) -> None:
+        address = url if isinstance(url, Address) else address_of(url, shown or url)
+        self._server = Server(address, clock=clock)
+        self._wakeups = Wakeups(self._server)
+
+    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+        return arriving.enqueue(self._server, entries)
+
+    def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
+        return arriving.schedule(self._server, checked_name(name, slots), slots)
+
+    def claim(self, request: ClaimRequest) -> Claimed:
+        return claiming.claim(self._server, request)
+
+    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+        return claiming.extend(self._server, extensions)
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return claiming.settle(self._server, settlements)
+
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
+        return claiming.exchange(self._server, settlements, request)
+
+    def reap(
+        self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
+    ) -> list[Reaped]:
+        return claiming.reap(self._server, limit, worker, started)
+
+    def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
+        self._wakeups.wait(queues, types, timeout)
+
+    def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
+        return moving.move(self._server, ids, move, move_note(move, reason))
+
+    def delete(self, ids: Sequence[str]) -> list[Moved]:
+        return moving.delete(self._server, ids)
+
+    def purge(self, purge: Purge) -> int:
+        return moving.purge(self._server, purge)
+
+    def pause(self, queues: Sequence[str]) -> None:
+        moving.pause(self._server, queues)
+
+    def resume(self, queues: Sequence[str]) -> None:
+        moving.resume(self._server, queues)
+
+    def find(self, query: Query) -> Page:
+        return reading.find(self._server, query)
+
+    def stats(self) -> Stats:
+        return reading.stats(self._server)
+
+    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+        return reading.standing(self._server, id, queues, types)
+
+    def counts(self, since: float) -> list[Count]:
+        return reading.counts(self._server, since)
+
+    def beat(self, beat: Beat, ttl: float) -> None:
+        reading.beat(self._server, beat, ttl)
+
+    def workers(self) -> list[Worker]:
+        return reading.workers(self._server)
+
+    def migrate(self) -> Schema:
+        self.workers()  # as any script does, it compares the layouts, and raises if the store has another
+        return Schema(before=LAYOUT, now=LAYOUT)
+
+    def close(self) -> None:
+        self._wakeups.close()
+        self._server.close()

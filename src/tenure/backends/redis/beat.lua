@@ -1,0 +1,26 @@
+-- Note a worker's sign of life.
+--
+-- parts: registry
+-- keys: shown
+-- arguments: now, the worker, for how long it is shown (0 signs it off), what it said
+
+local MOST_SWEPT = 100
+
+local name, ttl, said = base.argument(), tonumber(base.argument()), base.argument()
+
+local silent = call("ZRANGEBYSCORE", key.shown, "-inf", whole(now - EVIDENCE_KEPT), "LIMIT", 0, MOST_SWEPT)
+base.call_with("HDEL", key.workers, silent)
+base.call_with("ZREM", key.shown, silent)
+
+if ttl == 0 then
+  call("HDEL", key.workers, name)
+  call("ZREM", key.shown, name)
+  return
+end
+
+local known = registry.find(name)
+local is_shown = known and known.shown_until > now
+local started_at, shown_until = is_shown and known.started_at or present, whole(now + ttl)
+base.insist()
+call("HSET", key.workers, name, concat({ shown_until, started_at, present, said }, ","))
+call("ZADD", key.shown, shown_until, name)

@@ -1,0 +1,51 @@
+"""From a client that the caller has to connections of our own: the same server, the same login, nothing shared."""
+
+from typing import Any
+
+from redis import RedisCluster
+from redis.connection import ConnectionPool, SSLConnection, UnixDomainSocketConnection
+from redis.sentinel import SentinelConnectionPool
+
+from tenure.backends.redis.address import HOST, PORT, PREFIX, Address, Node, prefix_of
+from tenure.core import checks
+
+OF_THEIR_POOL = ("maint_", "orig_", "oss_cluster_", "himport_", "cache", "event_dispatcher")
+"""What settings begin with that tie a connection to the pool that it is from."""
+
+
+def address_from(client: Any, *, prefix: str, timeout: float, connections: int) -> Address:
+    """Return where a client leads, with its settings."""
+    if isinstance(client, RedisCluster):
+        first, *_ = members = client.get_nodes()
+        pool = client.get_redis_connection(first).connection_pool
+        nodes = tuple(Node(str(each.host), int(each.port)) for each in members)
+    else:
+        pool, nodes = client.connection_pool, ()
+    settings = {name: value for name, value in pool.connection_kwargs.items() if not name.startswith(OF_THEIR_POOL)}
+    if nodes:
+        del settings["redis_connect_func"]  # the client's own, which may ask a server to be read as a replica
+    return Address(
+        shown=_shown(pool, nodes, prefix),
+        kind=pool.connection_class,
+        settings=settings,
+        prefix=prefix_of(prefix),
+        timeout=checks.seconds("timeout", timeout, 0.1, 3600.0),
+        connections=checks.whole("connections", connections, 1, 1000),
+        nodes=nodes,
+    )
+
+
+def _shown(pool: ConnectionPool, nodes: tuple[Node, ...], prefix: str) -> str:
+    """Return a URL that says where a client leads; it has no password."""
+    settings: dict[str, Any] = pool.connection_kwargs
+    database = settings.get("db") or 0
+    scheme = "rediss" if issubclass(pool.connection_class, SSLConnection) else "redis"
+    if nodes:
+        place = f"{scheme}+cluster://{nodes[0].host}:{nodes[0].port}"
+    elif isinstance(pool, SentinelConnectionPool):
+        place = f"{scheme}://{pool.service_name}/{database}"
+    elif issubclass(pool.connection_class, UnixDomainSocketConnection):
+        place = f"unix://{settings.get('path')}"
+    else:
+        place = f"{scheme}://{settings.get('host', HOST)}:{settings.get('port', PORT)}/{database}"
+    return place if prefix == PREFIX else f"{place}?prefix={prefix}"

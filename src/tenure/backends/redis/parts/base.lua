@@ -1,0 +1,97 @@
+-- What every script begins with: its arguments, the present moment, and the layout of the keys that it was written for.
+--
+-- A moment is a number of 16 digits: microseconds since 1970, plus 10^15. A lane has 10 digits, a sequence number 14, a
+-- rank 5. So each sorts as text as it does as a number. Names are JSON strings without a comma: `"mail"`.
+--
+-- The functions of a part are in a table of its name. Were they local, a script would spend more time on making them
+-- than on its work: every local that a function uses is looked for among all others that are used so.
+--
+-- keys: store
+
+local call, concat, match, sub = redis.call, table.concat, string.match, string.sub
+
+local LAYOUT = "1"
+local EPOCH = 1000000000000000
+local MOST_VALUES = 4000 -- of one command; more do not fit on the stack
+local STATE = { queued = "0", running = "1", completed = "2", failed = "3", cancelled = "4" }
+
+local base = { position = 0 }
+
+function base.argument()
+  base.position = base.position + 1
+  return ARGV[base.position]
+end
+
+-- Read a list, which begins with its length.
+function base.list()
+  local found, before = {}, base.position + 1
+  local number = tonumber(ARGV[before])
+  for n = 1, number do
+    found[n] = ARGV[before + n]
+  end
+  base.position = before + number
+  return found
+end
+
+-- Read names as a set; nil if all are meant.
+function base.names()
+  local number = tonumber(base.argument())
+  if number < 0 then
+    return nil
+  end
+  local found = {}
+  for _ = 1, number do
+    found[base.argument()] = true
+  end
+  return found
+end
+
+local function whole(number)
+  return string.format("%.0f", number)
+end
+
+-- Return the minute that a moment is in.
+function base.minute_of(moment)
+  return whole(moment - (moment - EPOCH) % 60000000)
+end
+
+-- Have what follows written by a server without memory too, so that claims can be made and ended: it refuses only a
+-- script whose first write needs some. This one needs none, and changes nothing.
+function base.insist()
+  call("HDEL", key.store, "")
+end
+
+-- Call a command that changes a key, with however many values.
+function base.call_with(command, name, values)
+  for first = 1, #values, MOST_VALUES do
+    call(command, name, unpack(values, first, math.min(first + MOST_VALUES - 1, #values)))
+  end
+end
+
+-- Return the values of these fields of a hash; false for each that is not there.
+function base.values_of(hash, fields)
+  if #fields <= MOST_VALUES then
+    return fields[1] and call("HMGET", hash, unpack(fields)) or {}
+  end
+  local values = {}
+  for first = 1, #fields, MOST_VALUES do
+    for _, value in ipairs(call("HMGET", hash, unpack(fields, first, math.min(first + MOST_VALUES - 1, #fields)))) do
+      values[#values + 1] = value
+    end
+  end
+  return values
+end
+
+local layout = call("HGET", key.store, "layout")
+if layout and layout ~= LAYOUT then
+  return redis.error_reply("TENURELAYOUT " .. layout)
+end
+
+local now = base.argument()
+if now == "" then
+  local time = call("TIME")
+  now = time[1] * 1000000 + time[2] + EPOCH
+else
+  now = tonumber(now)
+end
+local present = whole(now)

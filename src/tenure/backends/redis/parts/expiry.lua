@@ -1,0 +1,71 @@
+-- Taking back claims whose holders are taken to be dead.
+--
+-- parts: ending registry
+
+local expiry = {}
+
+-- Return a moment as people read it.
+local function readable(moment)
+  local micros = moment - EPOCH
+  local seconds = math.floor(micros / 1000000)
+  local rest, of_day = micros - seconds * 1000000, seconds % 86400
+  -- Years that begin in March, so that a leap day is the last, in eras of 400 years.
+  local days = math.floor(seconds / 86400) + 719468
+  local era = math.floor(days / 146097)
+  local of_era = days - era * 146097
+  local year = math.floor(
+    (of_era - math.floor(of_era / 1460) + math.floor(of_era / 36524) - math.floor(of_era / 146096)) / 365
+  )
+  local of_year = of_era - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local month = math.floor((5 * of_year + 2) / 153)
+  local day = of_year - math.floor((153 * month + 2) / 5) + 1
+  month = month < 10 and month + 3 or month - 9
+  return string.format(
+    "%04d-%02d-%02dT%02d:%02d:%02d%s+00:00",
+    year + era * 400 + (month <= 2 and 1 or 0),
+    month,
+    day,
+    math.floor(of_day / 3600),
+    math.floor(of_day / 60) % 60,
+    of_day % 60,
+    rest > 0 and string.format(".%06d", rest) or ""
+  )
+end
+
+-- Return what the history says of a claim that was taken back, as `transitions.expiry_note` does.
+local function note_of(job, is_said_dead)
+  local worker = "'" .. sub(job.worker, 2, -2) .. "'"
+  local note = is_said_dead and "worker " .. worker .. " was said to be dead; it"
+    or "the lease ran out at " .. readable(job.leased_until) .. "; worker " .. worker
+  note = note .. " had claimed the job at " .. readable(job.started_at)
+  local known = registry.find(job.worker)
+  if known then
+    local host, pid = match(known.said, '^"[^,]*","([^,]*)",(%d+),')
+    note = note .. " and last gave a sign of life at " .. readable(known.beat_at)
+    note = note .. " (host '" .. host .. "', pid " .. pid .. ")"
+  end
+  return '"' .. note .. '"'
+end
+
+-- End a claim whose holder is taken to be dead.
+function expiry.expire(job, is_said_dead)
+  local note = note_of(job, is_said_dead)
+  job.crashes = whole(job.crashes + 1)
+  local has_spent_attempts = job.max_attempts ~= "null" and tonumber(job.attempts) >= tonumber(job.max_attempts)
+  local state = STATE.queued
+  if job.is_asked == "1" then
+    state = STATE.cancelled
+  elseif has_spent_attempts or tonumber(job.crashes) >= tonumber(job.max_crashes) then
+    state = STATE.failed
+  end
+  ending.end_claim(job, "expired", state, note)
+end
+
+-- Return the running jobs whose leases ran out, the longest expired first.
+function expiry.expired(limit)
+  local places, ids = call("ZRANGEBYSCORE", key.leases, "-inf", present, "LIMIT", 0, limit), {}
+  for n, place in ipairs(places) do
+    ids[n] = sub(place, 15)
+  end
+  return rows.of(ids)
+end

@@ -1,0 +1,161 @@
+-- Reading several lanes as one.
+--
+-- parts: lanes
+-- keys: paused
+
+local lines = {}
+
+-- Return a function that tells whether the jobs of a lane may be claimed by who asks for these queues and types.
+function lines.wanting(queues, types)
+  local is_paused = {}
+  for _, queue in ipairs(call("SMEMBERS", key.paused)) do
+    is_paused[queue] = true
+  end
+  return function(lane)
+    local queue, type = lanes.names_of(lane)
+    return not is_paused[queue] and (not queues or queues[queue]) and (not types or types[type])
+  end
+end
+
+function lines.filtered(some, is_wanted)
+  local found = {}
+  lanes.learn(some)
+  for _, each in ipairs(some) do
+    if is_wanted(each) then
+      found[#found + 1] = each
+    end
+  end
+  return found
+end
+
+-- Return the lanes of these queues and these types; nil if there are more pairs of them than so many.
+local function lanes_of(queues, types, most)
+  local names = {}
+  for queue in pairs(queues) do
+    for type in pairs(types) do
+      if #names == most then
+        return nil
+      end
+      names[#names + 1] = queue .. "," .. type
+    end
+  end
+  local found = {}
+  for _, lane in ipairs(base.values_of(key.lanes, names)) do
+    found[#found + 1] = lane or nil
+  end
+  return found
+end
+
+-- Return the lanes that may have due jobs, of those that are wanted by who asks for these queues and types: by their
+-- names, if these are fewer than all that are open.
+function lines.open(queues, types, is_wanted)
+  local some = queues and types and lanes_of(queues, types, call("SCARD", key.open))
+  return lines.filtered(some or call("SMEMBERS", key.open), is_wanted)
+end
+
+-- Return what follows the prefix in its next member, nil if nothing is left. Few members are read at first, and twice as
+-- many each time.
+local function next_order(reading, prefix)
+  local some, at = reading.members[prefix], (reading.at[prefix] or 0) + 1
+  if not some or (at > #some and not reading.is_whole[prefix]) then
+    local from, to = lanes.range(prefix, reading.bound)
+    local number = some and 2 * #some or reading.number
+    some = call("ZRANGEBYLEX", reading.line, some and "(" .. some[#some] or from, to, "LIMIT", 0, number)
+    reading.members[prefix], reading.is_whole[prefix], at = some, #some < number, 1
+  end
+  reading.at[prefix] = at
+  local order = some[at] and sub(some[at], #prefix + 1)
+  if order then
+    reading.prefix_by_order[order] = prefix
+  end
+  return order
+end
+
+-- Put the first of a heap, which was exchanged, where it belongs.
+local function sink(heap)
+  local moved, at, number = heap[1], 1, #heap
+  while 2 * at <= number do
+    local below = 2 * at
+    if below < number and heap[below + 1] < heap[below] then
+      below = below + 1
+    end
+    if moved < heap[below] then
+      break
+    end
+    heap[at], at = heap[below], below
+  end
+  heap[at] = moved
+end
+
+-- Return the first members of a line, at most `limit`, out of those that begin with these prefixes, by what follows the
+-- prefix; only up to a bound, if there is one. Also returns prefixes of which nothing is left.
+function lines.first_of(line, prefixes, limit, bound)
+  if #prefixes == 1 then
+    local from, to = lanes.range(prefixes[1], bound)
+    local some = call("ZRANGEBYLEX", line, from, to, "LIMIT", 0, limit)
+    return some, #some < limit and prefixes or {}
+  end
+  local reading = { line = line, bound = bound, number = math.ceil(limit / math.max(1, #prefixes)) }
+  reading.members, reading.at, reading.is_whole, reading.prefix_by_order = {}, {}, {}, {}
+  local found, emptied, heap = {}, {}, {}
+  for _, prefix in ipairs(prefixes) do
+    local order = next_order(reading, prefix)
+    local some = order and heap or emptied
+    some[#some + 1] = order or prefix
+  end
+  table.sort(heap)
+  while heap[1] do
+    local prefix = reading.prefix_by_order[heap[1]]
+    found[#found + 1] = prefix .. heap[1]
+    if #found == limit then
+      break
+    end
+    local order = next_order(reading, prefix)
+    if order then
+      heap[1] = order
+    else
+      emptied[#emptied + 1] = prefix
+      heap[1] = heap[#heap]
+      heap[#heap] = nil
+    end
+    if heap[2] then
+      sink(heap)
+    end
+  end
+  return found, emptied
+end
+
+-- Return when the first scheduled job of a lane comes due, nil if there is none, and keep `upcoming` true.
+function lines.first_scheduled_at(lane)
+  local first = lanes.first(key.scheduled, lane)
+  if not first then
+    call("ZREM", key.upcoming, lane)
+    return nil
+  end
+  local run_at = sub(first, 11, 26)
+  call("ZADD", key.upcoming, run_at, lane)
+  return tonumber(run_at)
+end
+
+-- Return the lanes that are wanted in which scheduled jobs may have come due.
+function lines.ready(is_wanted)
+  return lines.filtered(call("ZRANGEBYSCORE", key.upcoming, "-inf", present), is_wanted)
+end
+
+-- Let in what came due in the lanes that are wanted, the oldest first.
+function lines.promote(is_wanted, most)
+  local ready = lines.ready(is_wanted)
+  if not ready[1] then
+    return
+  end
+  for _, place in ipairs((lines.first_of(key.scheduled, ready, most, present))) do
+    local lane, moment, rank, id = sub(place, 1, 10), sub(place, 11, 40), sub(place, 41, 45), sub(place, 46)
+    changes.take_out(key.scheduled, place)
+    changes.put(key.due, lane .. rank .. moment .. id)
+    lanes.note_due(lane)
+  end
+  lanes.write()
+  for _, lane in ipairs(ready) do
+    lines.first_scheduled_at(lane)
+  end
+end

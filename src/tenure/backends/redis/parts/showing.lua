@@ -1,0 +1,40 @@
+-- Jobs as an answer has them, and whoever asked reads them: one JSON text for all.
+--
+-- parts: rows
+-- keys: jobs results history
+
+local showing = {}
+
+-- Add where the lines of a job's history are, the oldest first.
+function showing.add_lines_of(job, fields)
+  for number = job.first, job.following - 1 do
+    fields[#fields + 1] = number .. ":" .. job.id
+  end
+end
+
+-- Return these jobs as they are stored: to be called when everything is saved.
+function showing.as_json(some)
+  local ids, completed, fields, last_line = {}, {}, {}, { [0] = 0 }
+  for n, job in ipairs(some) do
+    ids[n] = job.id
+    completed[#completed + 1] = job.state == STATE.completed and job.id or nil
+    showing.add_lines_of(job, fields)
+    last_line[n] = #fields
+  end
+  local lines, results, number = base.values_of(key.history, fields), base.values_of(key.results, completed), 0
+  local pieces = { "[" }
+  for n, content in ipairs(base.values_of(key.jobs, ids)) do
+    local job, result, last = some[n], "null", #pieces
+    if job.state == STATE.completed then
+      number = number + 1
+      result = results[number] or "null"
+    end
+    pieces[last + 1], pieces[last + 2] = n == 1 and "[" or ",[", content
+    pieces[last + 3], pieces[last + 4] = ",", job.row
+    pieces[last + 5], pieces[last + 6] = ",", result
+    pieces[last + 7], pieces[last + 8] = ",[", concat(lines, ",", last_line[n - 1] + 1, last_line[n])
+    pieces[last + 9] = "]]"
+  end
+  pieces[#pieces + 1] = "]"
+  return concat(pieces)
+end

@@ -1,0 +1,17 @@
+-- Let claims take jobs of these queues again, and wake those who wait for them.
+--
+-- parts: waking
+-- keys: paused
+-- arguments: now, the number of queues, these
+
+local resumed, is_resumed = base.list(), {}
+base.call_with("SREM", key.paused, resumed)
+for _, queue in ipairs(resumed) do
+  is_resumed[queue] = true
+end
+for _, lane in ipairs(call("SMEMBERS", key.open)) do
+  if is_resumed[lanes.names_of(lane)] then
+    lanes.arrived[lane] = lanes.number(key.due, lane)
+  end
+end
+waking.wake()

@@ -1,0 +1,139 @@
+"""From the JSON that the scripts answer with to jobs and workers."""
+
+import json
+from typing import Any
+
+from tenure.backends.redis.values import moment_of, optional_moment_of
+from tenure.core.constructor import quick_constructor
+from tenure.core.job import GREATEST_PRIORITY, Ending, Job, Outcome, Progress, State, build_job
+from tenure.core.operations import Worker
+
+STATES = (State.QUEUED, State.RUNNING, State.COMPLETED, State.FAILED, State.CANCELLED)
+"""By the digit that stands for each."""
+DIGITS = {state: str(digit) for digit, state in enumerate(STATES)}
+
+LOWEST_RANK = 10_000
+"""What a job of the greatest priority has, so that all ranks have five digits."""
+
+OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+
+_build_ending = quick_constructor(Ending)
+
+
+def rank_of(priority: int) -> int:
+    return LOWEST_RANK + GREATEST_PRIORITY - priority
+
+
+def jobs_of(answer: bytes) -> list[Job]:
+    return [_job(*fields) for fields in json.loads(answer)]
+
+
+def worker_of(
+    started_at: int,
+    beat_at: int,
+    name: str,
+    host: str,
+    pid: int,
+    version: str,
+    concurrency: int,
+    queues: list[str] | None,
+    types: list[str] | None,
+    quiet_for: float,
+    holding: int = 0,
+) -> Worker:
+    return Worker(
+        name=name,
+        host=host,
+        pid=pid,
+        version=version,
+        concurrency=concurrency,
+        queues=None if queues is None else tuple(queues),
+        types=None if types is None else tuple(types),
+        quiet_for=quiet_for,
+        started_at=moment_of(started_at),
+        beat_at=moment_of(beat_at),
+        holding=holding,
+    )
+
+
+def _job(
+    id: str,
+    type: str,
+    queue: str,
+    timeout: float | None,
+    meta: dict[str, str],
+    payload: dict[str, Any],
+    state: int,
+    _lane: int,
+    rank: int,
+    _sequence: int,
+    run_at: int,
+    attempts: int,
+    crashes: int,
+    fence: int,
+    max_attempts: int | None,
+    max_crashes: int,
+    leased_until: int | None,
+    started_at: int | None,
+    created_at: int,
+    finished_at: int | None,
+    is_asked: int,
+    first: int,
+    _following: int,
+    is_dropped: int,
+    key: str | None,
+    worker: str | None,
+    _token: str | None,
+    progress: str | None,
+    _salt: str,
+    result: Any,
+    history: list[list[Any]],
+) -> Job:
+    """Return a job of what is stored of it, as it is enqueued, as it stands in its row, and as it ended."""
+    return build_job(
+        id,
+        type,
+        payload,
+        queue,
+        key,
+        LOWEST_RANK + GREATEST_PRIORITY - rank,
+        moment_of(run_at),
+        STATES[state],
+        attempts,
+        crashes,
+        max_attempts,
+        max_crashes,
+        timeout,
+        fence,
+        worker,
+        optional_moment_of(leased_until),
+        None if progress is None else _progress(progress),
+        bool(is_asked),
+        result,
+        bool(is_dropped),
+        tuple(_ending(*line) for line in history) if history else (),
+        first,
+        meta,
+        moment_of(created_at),
+        optional_moment_of(started_at),
+        optional_moment_of(finished_at),
+    )
+
+
+def _progress(text: str) -> Progress:
+    done, of, note = json.loads(text)
+    return Progress(done=done, of=of, note=note)
+
+
+def _ending(
+    outcome: str,
+    fence: int,
+    token: str | None,
+    worker: str | None,
+    claimed_at: int | None,
+    ended_at: int,
+    error: str | None,
+) -> Ending:
+    return _build_ending(
+        OUTCOMES[outcome], fence, moment_of(ended_at), token, worker, optional_moment_of(claimed_at), error
+    )

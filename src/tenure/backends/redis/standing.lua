@@ -1,0 +1,38 @@
+-- Tell what a claim of a job depends on.
+--
+-- parts: lines showing registry
+-- arguments: now, id, queues, types, how many are looked at that came due and were not let in, up to how many are
+--            counted
+-- result: nil if there is no such job; else the present moment, the job as JSON, whether its queue is paused (1 or 0),
+--         how many are ahead, and what its worker said, as JSON, or null
+
+local id, queues, types, most_came_due, most_ahead =
+  base.argument(), base.names(), base.names(), tonumber(base.argument()), tonumber(base.argument())
+
+local job = rows.of({ id })[1]
+if not job then
+  return nil
+end
+
+local function number_ahead()
+  local is_wanted, order, number = lines.wanting(queues, types), job.rank .. job.run_at .. job.sequence, 0
+  for _, lane in ipairs(lines.open(queues, types, is_wanted)) do
+    number = number + call("ZLEXCOUNT", key.due, "[" .. lane, "(" .. lane .. order)
+  end
+  for _, place in ipairs((lines.first_of(key.scheduled, lines.ready(is_wanted), most_came_due, present))) do
+    if sub(place, 41, 45) .. sub(place, 11, 40) < order then
+      number = number + 1
+    end
+  end
+  return math.min(number, most_ahead)
+end
+
+local ahead, holder = 0, "null"
+if job.state == STATE.queued and tonumber(job.run_at) <= now then
+  ahead = number_ahead()
+elseif job.state == STATE.running then
+  local known = registry.find(job.worker)
+  holder = known and "[" .. known.started_at .. "," .. known.beat_at .. "," .. known.said .. "]" or "null"
+end
+local is_paused = call("SISMEMBER", key.paused, (lanes.names_of(job.lane)))
+return { present, showing.as_json({ job }), is_paused, ahead, holder }

@@ -1,0 +1,48 @@
+-- Count the jobs by lane and state.
+--
+-- parts: lanes
+-- keys: numbers paused
+-- arguments: now, how many priorities are looked at, in all lanes, for the oldest
+-- result: the lanes as JSON: queue, type, due, scheduled, running, completed, failed, cancelled, and when the oldest of
+--         the due came due; then the paused queues as JSON
+
+local left = tonumber(base.argument())
+
+-- Return when the oldest due job of a lane came due: of each priority the first is the oldest.
+local function oldest_at(lane)
+  local oldest, from = nil, "[" .. lane
+  while left > 0 do
+    left = left - 1
+    local first = call("ZRANGEBYLEX", key.due, from, "(" .. lane .. BEYOND, "LIMIT", 0, 1)[1]
+    if not first then
+      break
+    end
+    local run_at = sub(first, 16, 31)
+    oldest = (not oldest or run_at < oldest) and run_at or oldest
+    from = "(" .. sub(first, 1, 15) .. BEYOND
+  end
+  local waiting = lanes.first(key.scheduled, lane, present)
+  if waiting and (not oldest or sub(waiting, 11, 26) < oldest) then
+    oldest = sub(waiting, 11, 26)
+  end
+  return oldest or "null"
+end
+
+local function row_of_lane(lane, pair)
+  local all_scheduled = lanes.number(key.scheduled, lane)
+  local came_due = lanes.number(key.scheduled, lane, present)
+  local row = { pair, lanes.number(key.due, lane) + came_due, all_scheduled - came_due }
+  for _, number in ipairs(call("HMGET", key.numbers, lane .. "1", lane .. "2", lane .. "3", lane .. "4")) do
+    row[#row + 1] = number or "0"
+  end
+  row[#row + 1] = oldest_at(lane)
+  return "[" .. concat(row, ",") .. "]"
+end
+
+local lines, fields = {}, call("HGETALL", key.lanes)
+for n = 1, #fields, 2 do
+  if match(fields[n], "^%d") then
+    lines[#lines + 1] = row_of_lane(fields[n], fields[n + 1])
+  end
+end
+return { "[" .. concat(lines, ",") .. "]", "[" .. concat(call("SMEMBERS", key.paused), ",") .. "]" }

@@ -1,0 +1,75 @@
+-- Tell when a claim may find something; if that is not now, stand among those who are woken.
+--
+-- parts: waking lines
+-- keys: leases
+-- arguments: now, who waits (its channel and its watch), for how many microseconds at most, queues, types
+-- result: in how many microseconds a claim may find something, empty if that is not known
+
+local MOST_SWEPT = 10
+local KEPT = 60 -- seconds that the keys stay after the last who waited
+
+local waiter, patience, queues, types = base.argument(), tonumber(base.argument()), base.names(), base.names()
+local is_wanted = lines.wanting(queues, types)
+
+local function has_due()
+  for _, lane in ipairs(lines.open(queues, types, is_wanted)) do
+    if lanes.first(key.due, lane) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Return when the next scheduled job comes due, or the next lease runs out; nil if none will while somebody waits.
+local function next_at()
+  local latest = whole(now + patience)
+  local earliest_at = tonumber(call("ZRANGEBYSCORE", key.leases, "-inf", latest, "WITHSCORES", "LIMIT", 0, 1)[2])
+  for _, lane in ipairs(lines.filtered(call("ZRANGEBYSCORE", key.upcoming, "-inf", latest), is_wanted)) do
+    local run_at = lines.first_scheduled_at(lane)
+    earliest_at = run_at and math.min(run_at, earliest_at or run_at) or earliest_at
+  end
+  return earliest_at
+end
+
+local function each_name(wanted, action)
+  if not wanted then
+    action("*")
+    return
+  end
+  for name in pairs(wanted) do
+    action(name)
+  end
+end
+
+local function stand()
+  local time, places, members = call("TIME"), {}, {}
+  local until_at = time[1] * 1000000 + time[2] + patience
+  for _, gone in ipairs(call("ZRANGEBYSCORE", key.waits, "-inf", whole(until_at - patience), "LIMIT", 0, MOST_SWEPT)) do
+    waking.dismiss(gone)
+  end
+  each_name(queues, function(queue)
+    each_name(types, function(type)
+      local place = queue .. "," .. type .. "|" .. waiter
+      places[#places + 1] = place
+      members[#members + 1], members[#members + 2] = 0, place
+    end)
+  end)
+  base.call_with("ZADD", key.waiters, members)
+  call("HSET", key.waiting, waiter, concat(places, "\n"))
+  call("ZADD", key.waits, whole(until_at), waiter)
+  for _, name in ipairs({ key.waiters, key.waiting, key.waits }) do
+    call("EXPIRE", name, KEPT)
+  end
+end
+
+base.insist()
+waking.dismiss(waiter)
+if has_due() then
+  return "0"
+end
+local at = next_at()
+if at and at <= now then
+  return "0"
+end
+stand()
+return at and whole(at - now) or ""

@@ -1,0 +1,25 @@
+-- Tell which workers gave a sign of life.
+--
+-- parts: registry
+-- keys: shown held tokens
+-- arguments: now
+-- result: the workers as JSON: when it started, its last sign of life, what it said, and how many jobs it holds
+
+-- Return how many jobs a worker holds, by all its claims.
+local function number_held(name)
+  local start, fields, number = name .. ",", {}, 0
+  for n, place in ipairs(call("ZRANGEBYLEX", key.held, "[" .. start, "(" .. start .. "\255")) do
+    fields[n] = sub(place, #start + 1) .. "#"
+  end
+  for _, held in ipairs(base.values_of(key.tokens, fields)) do
+    number = number + held
+  end
+  return number
+end
+
+local texts = {}
+for n, name in ipairs(call("ZRANGEBYSCORE", key.shown, "(" .. present, "+inf")) do
+  local known = registry.find(name)
+  texts[n] = "[" .. concat({ known.started_at, known.beat_at, known.said, number_held(name) }, ",") .. "]"
+end
+return "[" .. concat(texts, ",") .. "]"

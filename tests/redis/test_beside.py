@@ -1,0 +1,99 @@
+"""Completions and a claim that cannot see each other are done in one round trip, one script after the other."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tenure.backends.redis import Redis
+from tenure.backends.redis.claiming import BESIDE, NOTHING_RAN_OUT
+from tenure.core.job import State
+from tenure.testing import Clock
+from tenure.testing.conformance.building import Taken, completed, entry, failed, ids_of, job_of, request, take
+from tests.redis.proxy import Proxy
+from tests.redis.stores import Place
+from tests.redis.verdict import faults
+from tests.servers.redis import RedisServer
+
+
+@pytest.fixture
+def held(store: Redis) -> list[Taken]:
+    store.enqueue([entry(id=f"{n}") for n in range(BESIDE + 2)])
+    return take(store, limit=BESIDE, lease=10)
+
+
+def test_a_claim_gives_a_hint(store: Redis) -> None:
+    assert store.claim(request()).hint == NOTHING_RAN_OUT
+
+
+def test_both_are_done(place: Place, store: Redis, held: list[Taken]) -> None:
+    landed, claimed = store.exchange([completed(each) for each in held], request(limit=9, hint=NOTHING_RAN_OUT))
+
+    assert landed == [True] * BESIDE
+    assert ids_of(claimed.jobs) == [f"{BESIDE}", f"{BESIDE + 1}"]
+    assert store.stats().total("completed") == BESIDE
+    assert faults(place) == {}
+
+
+def test_completions_land_though_their_leases_ran_out(place: Place) -> None:
+    clock = Clock()
+    with closing(place.open(clock=clock)) as store:
+        store.enqueue([entry() for _ in range(BESIDE)])
+        late = take(store, limit=BESIDE, lease=10)
+        clock.advance(10)
+
+        landed, claimed = store.exchange([completed(each) for each in late], request(limit=9, hint=NOTHING_RAN_OUT))
+
+    assert landed == [True] * BESIDE
+    assert claimed.jobs == []
+
+
+def test_what_can_be_seen_by_the_claim_is_done_before_it(store: Redis, held: list[Taken]) -> None:
+    first, *others = held
+
+    _, claimed = store.exchange(
+        [failed(first, final=True), *(completed(each) for each in others)], request(limit=9, hint=NOTHING_RAN_OUT)
+    )
+
+    assert len(claimed.jobs) == 2
+    assert job_of(store, first.id).state is State.FAILED
+
+
+def test_scripts_that_the_server_has_forgotten_are_sent_whole(place: Place, store: Redis, held: list[Taken]) -> None:
+    place.execute("SCRIPT", "FLUSH")
+
+    landed, claimed = store.exchange([completed(each) for each in held], request(limit=9, hint=NOTHING_RAN_OUT))
+
+    assert landed == [True] * BESIDE
+    assert len(claimed.jobs) == 2
+    assert faults(place) == {}
+
+
+@pytest.fixture
+def proxy(redis_server: RedisServer) -> Iterator[Proxy]:
+    with Proxy(redis_server) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("is_done", [True, False])
+def test_what_was_cut_off_is_asked_again_and_changes_nothing_twice(
+    place: Place,
+    store: Redis,
+    held: list[Taken],
+    proxy: Proxy,
+    number: int,
+    is_done: bool,  # noqa: FBT001
+) -> None:
+    with closing(Redis(proxy.url_of(place.prefix))) as cut_off:
+        cut_off.stats()
+        if is_done:
+            proxy.drop_answer("EVALSHA", number=number)
+        else:
+            proxy.drop_request("EVALSHA", number=number)
+        landed, claimed = cut_off.exchange([completed(each) for each in held], request(limit=9, hint=NOTHING_RAN_OUT))
+
+    assert landed == [True] * BESIDE
+    assert {(job.id, job.fence) for job in claimed.jobs} == {(f"{BESIDE}", 1), (f"{BESIDE + 1}", 1)}
+    assert store.stats().total("completed") == BESIDE
+    assert faults(place) == {}

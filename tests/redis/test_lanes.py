@@ -1,0 +1,31 @@
+"""What is known of a lane is corrected by whoever finds that it is not so any more."""
+
+from tenure.core.operations import Move
+from tenure.testing import Clock
+from tenure.testing.conformance.building import entry, take, take_one
+from tests.redis.stores import Place
+
+
+def test_a_lane_whose_scheduled_jobs_are_gone_is_not_looked_into_again(place: Place) -> None:
+    clock = Clock()
+    store = place.open(clock=clock)
+    store.enqueue([entry(id="a", delay=10), entry(id="b")])
+    store.move(["a"], Move.CANCEL)
+    clock.advance(10)
+
+    take_one(store)
+
+    assert place.execute("ZCARD", place.key("upcoming")) == 0
+    store.close()
+
+
+def test_a_lane_whose_due_jobs_are_gone_is_closed_by_the_next_claim(place: Place) -> None:
+    store = place.open()
+    store.enqueue([entry(id="a")])
+    store.move(["a"], Move.CANCEL)
+    was_open = place.execute("SCARD", place.key("open"))
+
+    take(store)
+
+    assert (was_open, place.execute("SCARD", place.key("open"))) == (1, 0)
+    store.close()

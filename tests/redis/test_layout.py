@@ -1,0 +1,39 @@
+"""The version of the keys and rows, and what is said if a store has another."""
+
+from contextlib import closing
+
+import pytest
+
+from tenure.backends.redis import Redis
+from tenure.core.operations import Query
+from tenure.errors import SchemaOutdated, StoreUnavailable
+from tenure.testing.conformance.building import entry
+from tests.redis.stores import Place
+from tests.servers.addresses import LOOPBACK, free_port
+
+
+def test_a_store_with_another_layout_is_told_and_left_as_it_is(place: Place, store: Redis) -> None:
+    store.enqueue([entry(id="job")])
+    place.execute("HSET", place.key("store"), "layout", 2)
+    before = place.execute("HGETALL", place.key("rows"))
+
+    for use in (store.migrate, store.stats, lambda: store.enqueue([entry()]), lambda: store.delete(["job"])):
+        with pytest.raises(SchemaOutdated, match="was made by a newer tenure"):
+            use()
+
+    assert place.execute("HGETALL", place.key("rows")) == before
+
+
+def test_the_layout_is_told_of_a_store_that_has_nothing_yet(place: Place, store: Redis) -> None:
+    schema = store.migrate()
+
+    assert (schema.before, schema.now) == (1, 1)
+    assert (store.find(Query()).jobs, place.keys()) == ([], [])
+
+
+def test_the_layout_of_a_store_that_is_not_there_is_not_told() -> None:
+    with (
+        closing(Redis(f"redis://{LOOPBACK}:{free_port()}")) as store,
+        pytest.raises(StoreUnavailable, match="cannot be reached"),
+    ):
+        store.migrate()

@@ -1,0 +1,135 @@
+"""A user that has the rights which the guide lists can do everything, and one that lacks some is told."""
+
+import logging
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tenure.backends.protocol import Backend
+from tenure.backends.redis import Redis
+from tenure.backends.redis.script import script
+from tenure.core.operations import Query
+from tenure.errors import ConfigurationError
+from tenure.testing import Clock
+from tenure.testing.conformance.building import entry, take_one
+from tests.processes.stage import until
+from tests.redis.everything import OPERATIONS, SCRIPTS, filled
+from tests.redis.stores import Place
+from tests.redis.waiting import waiting
+
+GUIDE = Path(__file__).parents[2] / "docs" / "redis.md"
+
+OF_THE_DRIVER = {"eval", "evalsha", "info", "config|get", "ping", "subscribe"}
+"""What is asked beside what the scripts call."""
+
+Grant = Callable[[str], None]
+
+
+def listed() -> list[str]:
+    """Return the words of the command that the guide has for making a user."""
+    (command,) = re.findall(r"```\n(redis-cli ACL SETUSER .*?)```", GUIDE.read_text(), re.DOTALL)
+    return shlex.split(command.replace("\\\n", " "))[1:]
+
+
+@pytest.fixture
+def grant(place: Place) -> Iterator[Grant]:
+    """Makes a user of the name of the prefix who has the rights of the guide, and then these."""
+
+    def set_rights(more: str) -> None:
+        words = [word.replace("{tenure}", f"{{{place.prefix}}}") for word in listed()]
+        words[words.index("app")] = place.prefix
+        place.execute(*words, *more.split())
+
+    yield set_rights
+    place.execute("ACL", "DELUSER", place.prefix)
+
+
+def opened_by_user(place: Place, clock: Clock | None = None) -> "closing[Redis]":
+    return closing(place.open(f"&username={place.prefix}&password=secret", clock=clock))
+
+
+def test_the_guide_lists_exactly_the_commands_that_are_used() -> None:
+    called = {word.lower() for name in SCRIPTS for word in re.findall(r'call\w*\("([A-Z]+)"', script(name).text)}
+
+    allowed = [word[1:] for word in listed() if word.startswith("+")]
+
+    assert sorted(allowed) == sorted(called | OF_THE_DRIVER)
+
+
+def test_every_operation_of_a_store_is_tried() -> None:
+    operations = {name for name in dir(Backend) if not name.startswith("_")}
+
+    assert set(OPERATIONS) == operations - {"close"}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_everything_is_done_with_the_rights_that_the_guide_lists(place: Place, grant: Grant, operation: str) -> None:
+    clock = Clock()
+    grant("")
+    with closing(place.open(clock=clock)) as owner, opened_by_user(place, clock) as user:
+        held = filled(owner, clock)
+
+        OPERATIONS[operation](user, held)
+
+        assert user.find(Query()).jobs == owner.find(Query()).jobs
+
+
+def test_wake_ups_are_heard_with_the_rights_that_the_guide_lists(place: Place, grant: Grant) -> None:
+    grant("")
+    with opened_by_user(place) as user:
+        user.wait(["none"], None, 0.0)
+
+        until(lambda: user._wakeups._listener.hears)
+
+        assert len(place.execute("PUBSUB", "CHANNELS", place.key("wake:*"))) == 1
+
+
+def test_without_the_right_to_subscribe_jobs_are_found_by_looking(
+    place: Place, grant: Grant, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tenure.backends.redis.listening")
+    grant("-subscribe")
+    with opened_by_user(place) as user:
+        user.wait(["none"], None, 0.0)
+        until(lambda: "wake-ups are not heard, and jobs are found by looking" in caplog.text)
+
+        user.enqueue([entry(id="job")])
+        user.wait(None, None, 30.0)
+
+        assert take_one(user).job.id == "job"
+
+
+@pytest.mark.parametrize("missing", ["-publish", "resetchannels"])
+def test_what_is_done_without_the_right_to_publish_is_done_and_found_by_looking(
+    place: Place, grant: Grant, missing: str
+) -> None:
+    grant(missing)
+    with closing(place.open()) as owner, opened_by_user(place) as user, waiting(place, owner, "mail") as thread:
+        (enqueued,) = user.enqueue([entry(id="job", queue="mail")])
+
+    assert enqueued.created
+    assert not thread.is_alive()
+
+
+def test_without_the_rights_to_see_its_settings_a_server_is_used_all_the_same(
+    place: Place, grant: Grant, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tenure.backends.redis.fitness")
+    grant("-info -config")
+    with opened_by_user(place) as user:
+        user.enqueue([entry(id="job")])
+
+        assert take_one(user).job.id == "job"
+    assert "it cannot be told what the server loses" in caplog.text
+
+
+@pytest.mark.parametrize("missing", ["-hset", "resetkeys ~other:*", "-evalsha"])
+def test_a_user_that_lacks_a_right_is_told_where_they_are_listed(place: Place, grant: Grant, missing: str) -> None:
+    grant(missing)
+
+    with opened_by_user(place) as user, pytest.raises(ConfigurationError, match=r"docs/redis\.md lists the rights"):
+        user.enqueue([entry()])

@@ -1,0 +1,71 @@
+"""The messages of Redis's protocol, RESP2 and RESP3.
+
+A request is a list of texts; what it is called by is its first one, in capitals. What a server says is called by the
+character with which it begins.
+"""
+
+from asyncio import IncompleteReadError, StreamReader
+from dataclasses import dataclass
+
+from tests.proxies.wire import Sender, Wire
+
+# From a server.
+SIMPLE, ERROR, NUMBER, TEXT, LIST, PUSH = "+", "-", ":", "$", "*", ">"
+
+END = b"\r\n"
+COUNTED = b"$!="
+"""What is followed by as many bytes as it says."""
+LISTS = {b"*": 1, b"~": 1, b">": 1, b"%": 2, b"|": 2}
+"""What is followed by as many others as it says, or twice as many."""
+ATTRIBUTES = b"|"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    sender: Sender
+    octets: bytes
+
+    @property
+    def type(self) -> str:
+        if self.sender == "server":
+            return self.octets[:1].decode()
+        words = self.octets.split(END, 3)
+        # A whole line is a request as well, as typed by a person.
+        return words[2 if self.octets.startswith(b"*") else 0].split()[0].decode().upper()
+
+    @property
+    def body(self) -> bytes:
+        return self.octets
+
+    @property
+    def own_answer(self) -> None:
+        """Whatever a client begins with is meant for the server."""
+        return
+
+
+async def first_message(reader: StreamReader) -> Message | None:
+    """Read what a client begins with; None if it leaves instead."""
+    return await next_message(reader, "client")
+
+
+async def next_message(reader: StreamReader, sender: Sender) -> Message | None:
+    """Read a whole message; None if there will be none."""
+    try:
+        return Message(sender, await _value(reader))
+    except IncompleteReadError:
+        return None
+
+
+async def _value(reader: StreamReader) -> bytes:
+    line = await reader.readuntil(END)
+    kind, rest = line[:1], line[1:]
+    if kind in COUNTED and not rest.startswith(b"-"):
+        return line + await reader.readexactly(int(rest) + len(END))
+    if kind in LISTS:
+        # Attributes come before what they are of.
+        number = int(rest) * LISTS[kind] + (kind == ATTRIBUTES)
+        return line + b"".join([await _value(reader) for _ in range(number)])
+    return line
+
+
+WIRE = Wire(first_message, next_message)
