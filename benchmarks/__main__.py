@@ -5,6 +5,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import embedded, memory, report, startup
@@ -14,6 +15,9 @@ from benchmarks.postgres import measuring as postgres
 from benchmarks.postgres import report as postgres_report
 from benchmarks.postgres.field import FIELD as ON_POSTGRES
 from benchmarks.readings import Result
+from benchmarks.redis import measuring as redis
+from benchmarks.redis import report as redis_report
+from benchmarks.redis.field import FIELD as ON_REDIS
 from benchmarks.worker import measuring as worker
 from benchmarks.worker import report as worker_report
 from benchmarks.worker.field import FIELD as WORKERS
@@ -28,6 +32,19 @@ SINGLES, QUICK_SINGLES = 2_000, 20
 WAITED, QUICK_WAITED = 200, 3
 STARTS = 15
 RUN, QUICK_RUN = 1_000_000, 1_000
+ON_REDIS_SCALE = redis.Scale(
+    rounds=ROUNDS, singles=2_000, waited=35, contended={"watch": 800, "tenure": 8_000}, stored=100_000, repeats=10
+)
+QUICK_ON_REDIS = redis.Scale(
+    rounds=QUICK_ROUNDS,
+    jobs=200,
+    singles=20,
+    waited=2,
+    contended={"watch": 20, "tenure": 20},
+    stored=1_000,
+    batch=100,
+    repeats=2,
+)
 LONGEST_RUN = 180.0
 """Seconds after which a worker whose memory is looked at is stopped."""
 
@@ -85,6 +102,15 @@ def bench_postgres(options: argparse.Namespace) -> Result:
     return run
 
 
+def bench_redis(options: argparse.Namespace) -> Result:
+    contestants = chosen(options.only, ON_REDIS)
+    scale = QUICK_ON_REDIS if options.quick else ON_REDIS_SCALE
+    scale = replace(scale, rounds=options.rounds or scale.rounds, jobs=options.jobs or scale.jobs)
+    run = redis.measure(contestants, scale, folder=options.folder, say=say)
+    redis_report.show(run, contestants)
+    return run
+
+
 def bench_memory(options: argparse.Namespace) -> Result:
     result = memory.measure(
         jobs=options.jobs or (QUICK_RUN if options.quick else RUN),
@@ -108,6 +134,7 @@ BENCHMARKS = {
     "embedded": bench_embedded,
     "worker": bench_worker,
     "postgres": bench_postgres,
+    "redis": bench_redis,
     "memory": bench_memory,
     "startup": bench_startup,
 }
@@ -122,7 +149,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
         type=lambda text: [name for name in text.split(",") if name],
         metavar="A,B",
         help=f"leave out all contestants but these; embedded has {names(FIELD)}; worker has {names(WORKERS)}; "
-        f"postgres has {names(ON_POSTGRES)}",
+        f"postgres has {names(ON_POSTGRES)}; redis has {names(ON_REDIS)}",
     )
     parser.add_argument(
         "--rounds",
@@ -137,7 +164,8 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--jobs",
         type=whole,
-        help=f"worker: how many each time ({DRAINED:,}); postgres: the same ({POSTGRES_DRAINED:,}); "
+        help=f"worker: how many each time ({DRAINED:,}); postgres: the same ({POSTGRES_DRAINED:,}); redis: the same "
+        "(as many as each runs in a few seconds); "
         f"memory: how many in all ({RUN:,})",
     )
     parser.add_argument("--quick", action="store_true", help="only see that it runs; nothing is written")

@@ -12,8 +12,8 @@ from benchmarks.choosing import chosen
 from benchmarks.machine import Machine, StealMeter
 from benchmarks.postgres.contract import Contestant
 from benchmarks.postgres.field import FIELD
-from benchmarks.postgres.processor import seconds_of
 from benchmarks.postgres.server import Server, running, vacuum
+from benchmarks.processor import seconds_of
 from benchmarks.readings import Run
 
 DRAIN = "drain"

@@ -6,6 +6,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.cells import ratio, spread
 from benchmarks.postgres.contract import Contestant
 from benchmarks.postgres.measuring import DRAIN, ENQUEUE, PostgresRun, Used
 from benchmarks.readings import Readings
@@ -94,18 +95,6 @@ def enqueued(run: PostgresRun, contestants: Sequence[Contestant]) -> Table:
 def enqueue_cells(run: PostgresRun, contestant: Contestant, measure: str) -> tuple[str, str]:
     readings = run.of(contestant.name, measure)
     return spread(readings), ratio(readings, run.readings.get((PEER, measure)))
-
-
-def spread(readings: Readings) -> str:
-    numbers = readings.per_second
-    return f"{short(median(numbers))}\n[dim]{short(min(numbers))}–{short(max(numbers))}[/dim]"
-
-
-def ratio(readings: Readings, other: Readings | None) -> str:
-    if other is None or other is readings:
-        return "–"
-    ratios = readings.ratios_to(other)
-    return f"×{median(ratios):.2f}\n[dim]{min(ratios):.2f}–{max(ratios):.2f}[/dim]"
 
 
 def processor(used: Sequence[Used]) -> tuple[str, str]:

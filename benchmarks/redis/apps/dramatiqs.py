@@ -1,0 +1,16 @@
+"""dramatiq on Redis, with the middleware that it has by default."""
+
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+
+from benchmarks.redis.apps.environment import noting, url
+
+QUEUE = "bench"
+
+broker = RedisBroker(url=url())
+dramatiq.set_broker(broker)
+
+
+@dramatiq.actor(queue_name=QUEUE)  # type: ignore[untyped-decorator]  # it is installed for this alone
+def work(n: int, text: str) -> None:  # noqa: ARG001 - the payload has it
+    noting()(n)

@@ -1,0 +1,26 @@
+"""dramatiq's client. It has no bulk: a group sends its messages one by one."""
+
+import redis
+
+from benchmarks.redis.apps.environment import url
+from benchmarks.redis.contract import payload
+
+
+class DramatiqQueue:
+    def __init__(self) -> None:
+        from benchmarks.redis.apps import dramatiqs
+
+        self._app = dramatiqs
+        self._client = redis.Redis.from_url(url())
+
+    def enqueue(self, jobs: range, at_once: int) -> None:  # noqa: ARG002 - it has no bulk
+        for n in jobs:
+            self._app.work.send(**payload(n))
+
+    def left(self) -> int:
+        # A message is in this hash from its sending until its acknowledgement.
+        return int(self._client.hlen(f"dramatiq:{self._app.QUEUE}.msgs"))
+
+    def close(self) -> None:
+        self._client.close()
+        self._app.broker.close()

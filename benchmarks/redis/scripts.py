@@ -1,0 +1,169 @@
+"""Each operation at its limit: how long its script holds the server.
+
+While a script runs nobody else is served, so the longest of them is what every client may have to wait for.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from benchmarks.redis.apps.tenures import AWAITED
+from benchmarks.redis.contract import payload
+from benchmarks.redis.server import Server
+from benchmarks.redis.stopwatch import ScriptTime, Stopwatch, stopwatch
+from benchmarks.redis.store import completions, request
+from tenure import NewJob
+from tenure.backends.protocol import SCAN, Backend
+from tenure.backends.urls import open_backend
+from tenure.core.job import Entry, Job
+from tenure.core.operations import (
+    COUNTS_KEPT,
+    LARGEST_BATCH,
+    MOST_ENQUEUED,
+    SHORTEST_LEASE,
+    Extension,
+    Hold,
+    Move,
+    Purge,
+    Query,
+)
+from tenure.core.retry import Backoff
+from tenure.core.transitions import failed
+from tenure.identity import new_id
+
+SOON = 1.5
+"""Seconds after which jobs have come due and leases have run out that were to."""
+LONGER = 120.0
+ERROR = "Traceback (most recent call last):\n" + '  File "app.py", line 12, in work\n    raise Refused(order)\n' * 10
+QUEUES, TYPES = 10, 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one request claimed."""
+
+    token: str
+    jobs: list[Job]
+
+    def holds(self) -> list[Hold]:
+        return [Hold(id=job.id, fence=job.fence, token=self.token) for job in self.jobs]
+
+
+def script_times(server: Server, *, size: int, repeats: int) -> list[ScriptTime]:
+    """Measure every operation so many times, with batches of this size, which is `LARGEST_BATCH` at most."""
+    server.empty()
+    with stopwatch(server) as watch, closing(open_backend(server.url)) as store:
+        operations = Operations(watch, store, size, repeats)
+        groups = (
+            operations.entering(),
+            operations.holding(),
+            operations.sweeping(),
+            operations.moving(),
+            operations.looking(),
+            operations.forgetting(),
+        )
+        return [each for group in groups for each in group]
+
+
+class Operations:
+    """All of them, in groups that leave each other enough jobs."""
+
+    def __init__(self, watch: Stopwatch, store: Backend, size: int, repeats: int) -> None:
+        self._watch = watch
+        self._store = store
+        self._size = size
+        self._times = range(repeats)
+
+    def entering(self) -> Iterator[ScriptTime]:
+        for size in (self._size, self._size * MOST_ENQUEUED // LARGEST_BATCH):
+            given = [(entries(size),) for _ in self._times]
+            yield self._watch.time(f"enqueue {size:,}", self._store.enqueue, given)
+
+    def holding(self) -> Iterator[ScriptTime]:
+        size, taken = self._size, []
+        yield self._watch.time(f"claim {size:,}", lambda: taken.append(self._claimed()), [()] * len(self._times))
+        given = [([Extension(hold=hold, lease=LONGER) for hold in batch.holds()],) for batch in taken]
+        yield self._watch.time(f"extend {size:,}", self._store.extend, given)
+        endings = [completions(batch.jobs, batch.token) for batch in taken]
+        yield self._watch.time(f"settle {size:,}, completed", self._store.settle, [(each,) for each in endings])
+        endings = [
+            [
+                failed(hold, job, ERROR, final=True, backoff=Backoff(), random=lambda: 0.0)
+                for hold, job in zip(batch.holds(), batch.jobs, strict=True)
+            ]
+            for batch in self._batches()
+        ]
+        yield self._watch.time(f"settle {size:,}, failed", self._store.settle, [(each,) for each in endings])
+        exchanges = [(completions(batch.jobs, batch.token), request(size)) for batch in self._batches()]
+        yield self._watch.time(f"exchange {size:,} + {size:,}", self._store.exchange, exchanges)
+
+    def sweeping(self) -> Iterator[ScriptTime]:
+        """Wait until leases have run out and jobs have come due: whoever claims next deals with them."""
+        size = self._size
+        self._let_run_out()
+        time.sleep(SOON)
+        yield self._watch.time(f"reap {size:,}", self._store.reap, [(size,) for _ in self._times])
+        self._let_come_due()
+        time.sleep(SOON)
+        given = [(request(1),) for _ in self._times]
+        yield self._watch.time(f"claim 1, {size:,} promoted", self._store.claim, given)
+        self._let_come_due()
+        self._let_run_out()
+        time.sleep(SOON)
+        given = [(request(size),) for _ in self._times]
+        yield self._watch.time(f"claim {size:,}, as many promoted and reaped", self._store.claim, given)
+
+    def moving(self) -> Iterator[ScriptTime]:
+        batches = [[each.id for each in self._store.enqueue(entries(self._size))] for _ in self._times]
+        for move in (Move.CANCEL, Move.RETRY):
+            yield self._watch.time(f"{move} {self._size:,}", self._store.move, [(ids, move) for ids in batches])
+
+    def looking(self) -> Iterator[ScriptTime]:
+        size = self._size
+        self._store.enqueue(
+            [
+                NewJob(f"type {type}", payload(type), queue=f"queue {queue}").entry(new_id())
+                for queue in range(QUEUES)
+                for type in range(TYPES)
+            ]
+        )
+        yield self._watch.time(f"find {size:,}", self._store.find, [(Query(limit=size),) for _ in self._times])
+        nothing = Query(error="nowhere")
+        yield self._watch.time(f"find nothing in {SCAN:,}", self._store.find, [(nothing,) for _ in self._times])
+        yield self._watch.time(f"stats of {QUEUES * TYPES} types", self._store.stats, [()] * len(self._times))
+        yield self._watch.time("counts of a day", self._store.counts, [(COUNTS_KEPT,) for _ in self._times])
+
+    def forgetting(self) -> Iterator[ScriptTime]:
+        size = self._size
+        yield self._watch.time(f"delete {size:,}", self._store.delete, [(ids,) for ids in self._completed()])
+        self._completed()
+        given = [(Purge(older_than=0, limit=size),) for _ in self._times]
+        yield self._watch.time(f"purge {size:,}", self._store.purge, given)
+
+    def _claimed(self, lease: float = LONGER) -> Batch:
+        asked = request(self._size, lease=lease)
+        return Batch(token=asked.token, jobs=self._store.claim(asked).jobs)
+
+    def _batches(self) -> list[Batch]:
+        return [self._claimed() for _ in self._times]
+
+    def _completed(self) -> list[list[str]]:
+        """Return the ids of batches that are done."""
+        batches = self._batches()
+        for batch in batches:
+            self._store.settle(completions(batch.jobs, batch.token))
+        return [[job.id for job in batch.jobs] for batch in batches]
+
+    def _let_run_out(self) -> None:
+        for _ in self._times:
+            self._claimed(SHORTEST_LEASE)
+
+    def _let_come_due(self) -> None:
+        for _ in self._times:
+            self._store.enqueue(entries(self._size, delay=SOON / 2))
+
+
+def entries(number: int, *, type: str = AWAITED, priority: int = 0, delay: float = 0.0) -> list[Entry]:
+    """Return new jobs as they enter a store."""
+    return [NewJob(type, payload(n), priority=priority, delay=delay).entry(new_id()) for n in range(number)]
