@@ -34,8 +34,8 @@ def hears(store: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def crowd(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Redis]]:
-    """Handles that hear wake-ups, and look by themselves only once."""
-    stores = [place.open() for _ in range(5)]
+    """Handles that hear wake-ups, and look by themselves only once; in the order in which they are called."""
+    stores = sorted((place.open() for _ in range(5)), key=lambda store: store._wakeups._channel)
     for store in stores:
         listen(store)
     monkeypatch.setattr(watches, "LONGEST_POLL", HOUR)
