@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenure.core.explanation import Explanation, asked_for_with, explain
+from tenure.core.checks import EARLIEST
+from tenure.core.explanation import Explanation, asked_for_with, explain, explain_row
 from tenure.core.job import Ending, Job, Outcome, State
 from tenure.core.operations import MOST_AHEAD, Standing, Worker
 from tenure.core.reasons import Reason, ReasonKind
@@ -294,3 +295,55 @@ def test_without_takers_the_jobs_own_queue_is_asked_for() -> None:
 def test_a_worker_that_stops_takes_nothing() -> None:
     assert first(JOB, worker(concurrency=0)) == "every live worker stops: 'w1'"
     assert explained(JOB, worker(concurrency=0), replace(worker(concurrency=1), name="w2")).reasons[0].holds
+
+
+def told_of_row(job: Job, *workers: Worker, is_known: bool = False, **options: object) -> str:
+    standing = Standing(now=NOW, job=job, **options)  # type: ignore[arg-type]
+    return str(explain_row(standing, workers if is_known else None))
+
+
+def test_of_a_row_without_a_registry_neither_workers_nor_queues_are_told() -> None:
+    rows = [JOB, LATER, RUNNING, FAILED, replace(JOB, state=State.COMPLETED, finished_at=NOW)]
+
+    told = [told_of_row(row, ahead=ahead) for row in rows for ahead in (0, 3)]
+
+    assert not [text for text in told if "queue " in text or "live" in text or "workers" in text]
+    assert told_of_row(JOB).startswith("queued, and the next claim of whoever claims takes it")
+    assert told_of_row(JOB, ahead=3).startswith("not running because 3 due jobs are ahead of it")
+
+
+def test_a_row_that_where_does_not_choose_is_told_so_first() -> None:
+    told = told_of_row(JOB, is_chosen=False)
+
+    assert told.startswith("not running because `where` does not choose it\n")
+    assert "ahead" not in told
+    assert "+ `where` chooses it" in told_of_row(JOB)
+
+
+def test_what_moves_a_row_names_its_table() -> None:
+    assert "`tenure jobs retry 'a b' --app MODULE:TABLE`" in told_of_row(FAILED)
+    assert "`tenure jobs cancel 'a b' --app MODULE:TABLE`" in told_of_row(LATER)
+    assert "`tenure reap --app MODULE:TABLE`" in told_of_row(replace(RUNNING, leased_until=NOW))
+    assert "change its state yourself" in told_of_row(replace(JOB, state=State.COMPLETED, finished_at=NOW))
+
+
+def test_of_a_row_with_a_registry_its_workers_are_told() -> None:
+    taken = told_of_row(JOB, worker(), is_known=True)
+    held = told_of_row(RUNNING, worker(), is_known=True)
+    unknown = told_of_row(RUNNING, is_known=True)
+
+    assert "1 live worker takes it: 'w1'" in taken
+    assert "its worker gave a sign of life" in held
+    assert "not in the registry" in unknown
+
+
+def test_a_row_that_somebody_else_set_running_is_told_to_have_no_lease() -> None:
+    told = told_of_row(replace(RUNNING, worker=None, leased_until=None))
+
+    assert told.startswith("running, but it has no lease, so it never runs out")
+    assert "migrate(adopt_running_after=600)" in told
+    assert "somebody unknown has held it" in told
+
+
+def test_a_row_without_a_moment_of_its_own_is_due() -> None:
+    assert "+ it is due\n" in told_of_row(replace(JOB, run_at=EARLIEST))

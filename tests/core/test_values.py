@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenure.backends.memory import Memory
-from tenure.core.filters import has_condition, query_of, states_of
+from tenure.core.filters import has_condition, query_of, row_query_of, states_of
 from tenure.core.ids import uuid7
 from tenure.core.job import FINISHED, Ending, Job, NewJob, Outcome, Progress, State
 from tenure.core.operations import (
@@ -130,6 +130,8 @@ def test_what_a_holder_shows_is_an_id_a_fence_and_a_token() -> None:
         hold_of("a", 0, "t")
     with pytest.raises(ConfigurationError, match="token must be a string, not None"):
         hold_of("a", 1, None)
+    with pytest.raises(ConfigurationError, match="id must be a string, not 7"):
+        hold_of(7, 1, "t")
 
 
 def test_a_page_has_a_bound() -> None:
@@ -315,3 +317,11 @@ def test_a_sign_of_life_has_a_host_or_none(host: str) -> None:
 def test_a_host_that_not_every_store_can_keep_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="host must be printable text"):
         Beat(name="w", host="a\0b", pid=1, version="1")
+
+
+def test_the_conditions_for_rows_are_those_that_a_table_has() -> None:
+    query = row_query_of("find", {"attempts_over": 5, "state": "failed", "newest_first": False})
+
+    assert query == Query(attempts_over=5, states=frozenset({State.FAILED}), newest_first=False, limit=1_000)
+    with pytest.raises(ConfigurationError, match="find has no option 'queue'"):
+        row_query_of("find", {"queue": "mail"})  # type: ignore[typeddict-unknown-key]

@@ -1,7 +1,7 @@
 """The answer to "why is this job not running?"."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tenure.core.job import Job, State
@@ -30,9 +30,21 @@ class Explanation:
 
 def explain(standing: Standing, workers: Sequence[Worker]) -> Explanation:
     """Explain a job by its standing and the workers that gave a sign of life."""
-    reasons = sorted(reasons_of(standing, workers), key=lambda reason: reason.holds)
+    return _explained(standing, reasons_of(standing, workers), "a worker")
+
+
+def explain_row(standing: Standing, workers: Sequence[Worker] | None) -> Explanation:
+    """Explain a row by its standing, and the workers of the registry, if there is one: else nobody knows of any."""
+    known = next((each for each in workers or () if each.name == standing.job.worker), None)
+    told = replace(standing, holder=known if standing.job.state is State.RUNNING else None)
+    taker = "a worker" if workers is not None else "whoever claims"
+    return _explained(told, reasons_of(told, workers, is_row=True), taker)
+
+
+def _explained(standing: Standing, found: Sequence[Reason], taker: str) -> Explanation:
+    reasons = sorted(found, key=lambda reason: reason.holds)
     return Explanation(
-        job=standing.job, now=standing.now, verdict=_verdict(standing.job, reasons), reasons=tuple(reasons)
+        job=standing.job, now=standing.now, verdict=_verdict(standing.job, reasons, taker), reasons=tuple(reasons)
     )
 
 
@@ -53,7 +65,7 @@ def _together(named: Iterable[Names]) -> Names:
     return tuple(sorted(found))
 
 
-def _verdict(job: Job, reasons: Sequence[Reason]) -> str:
+def _verdict(job: Job, reasons: Sequence[Reason], taker: str) -> str:
     against = [reason for reason in reasons if not reason.holds]
     if against:
         how = "running, but" if job.state is State.RUNNING else "not running because"
@@ -62,4 +74,4 @@ def _verdict(job: Job, reasons: Sequence[Reason]) -> str:
         return f"{how} {first.text}{more}"
     if job.state is State.RUNNING:
         return f"running: {next(reason.text for reason in reasons if reason.kind is ReasonKind.HELD)}"
-    return "queued, and the next claim of a worker takes it"
+    return f"queued, and the next claim of {taker} takes it"

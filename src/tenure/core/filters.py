@@ -1,7 +1,7 @@
 """The conditions by which jobs are chosen, in the words of the public surface."""
 
 from collections.abc import Iterable
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, cast
 
 from tenure.core import checks
 from tenure.core.checks import Seconds
@@ -32,12 +32,37 @@ class Filters(TypedDict, total=False):
     newest_first: bool
 
 
+class RowFilters(TypedDict, total=False):
+    """The conditions for the rows of a table, which are in one queue, of one type, and without a key in our sense.
+
+    `error` is part of the row's last error. `since` is how long ago, at most, it finished or, unfinished, was created.
+    """
+
+    state: States
+    worker: str
+    error: str
+    since: Seconds
+    attempts_over: int
+    due: bool
+    newest_first: bool
+
+
 def query_of(where: str, filters: Filters, *others: str) -> Query:
     """Return the query of these conditions, or raise for one that cannot be used or does not exist.
 
     `others` are the options that stand beside them, to be named to who misspelt one.
     """
     checks.refuse_unknown(where, filters, [*Filters.__annotations__, *others])
+    return _query(filters)
+
+
+def row_query_of(where: str, filters: RowFilters, *others: str) -> Query:
+    """Return the same for the rows of a table."""
+    checks.refuse_unknown(where, filters, [*RowFilters.__annotations__, *others])
+    return _query(cast("Filters", filters))
+
+
+def _query(filters: Filters) -> Query:
     return Query(
         states=states_of(filters.get("state")),
         queues=checks.optional(checks.names, "queue", filters.get("queue")),
@@ -53,7 +78,7 @@ def query_of(where: str, filters: Filters, *others: str) -> Query:
     )
 
 
-def has_condition(filters: Filters) -> bool:
+def has_condition(filters: Filters | RowFilters) -> bool:
     """Tell whether these choose some of the jobs, not all: None is no condition, nor is an order."""
     return any(value is not None for name, value in filters.items() if name != "newest_first")
 

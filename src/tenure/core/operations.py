@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from tenure.core import checks
 from tenure.core.checks import Seconds
 from tenure.core.job import FINISHED, Entry, Job, Outcome, Progress, State
+from tenure.errors import ConfigurationError
 
 SHORTEST_LEASE, LONGEST_LEASE = 1.0, 86_400.0
 MOST_ENQUEUED = 10_000
@@ -100,9 +101,13 @@ class Hold:
 
 
 def hold_of(id: object, fence: object, token: object) -> Hold:
-    """Return what a holder shows, or raise for what cannot be that."""
+    """Return what a holder shows, or raise for what cannot be that. The id may be the key of a row, so any text."""
+    if not isinstance(id, str):
+        raise ConfigurationError(f"id must be a string, not {checks.shown(id)}")
     return Hold(
-        id=checks.name("id", id), fence=checks.whole("fence", fence, 1, 2**63 - 1), token=checks.name("token", token)
+        id=checks.kept_text("id", id),
+        fence=checks.whole("fence", fence, 1, 2**63 - 1),
+        token=checks.name("token", token),
     )
 
 
@@ -131,7 +136,7 @@ class Settlement:
     """The end of a claim, already decided; built by `core.transitions`.
 
     `state` is the next one, but for a job that was asked to cancel: that one becomes cancelled unless it completed.
-    `delay` of None keeps the job's own `run_at`.
+    `delay` of None keeps the job's own `run_at`. A completion that `found_done` did no work: its output was there.
     """
 
     hold: Hold
@@ -142,6 +147,7 @@ class Settlement:
     error: str | None = None
     result: str | None = None
     result_dropped: bool = False
+    found_done: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,12 +245,16 @@ class Purge:
         checks.whole("limit", self.limit, 1, LARGEST_BATCH)
 
 
-Column = Literal["due", "scheduled", "running", "completed", "failed", "cancelled"]
+Column = Literal["due", "scheduled", "running", "completed", "failed", "cancelled", "recovered", "prevented"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsRow:
-    """How many jobs of one queue and type are in each state; queued ones are due or scheduled."""
+    """How many jobs of one queue and type are in each state; queued ones are due or scheduled.
+
+    Of the completed rows of a table, `recovered` are those whose holder died after the work was done, which the reap
+    step saw; `prevented` are those whose taker found the work done before.
+    """
 
     queue: str
     type: str
@@ -255,6 +265,8 @@ class StatsRow:
     failed: int = 0
     cancelled: int = 0
     oldest_due_at: datetime | None = None
+    recovered: int = 0
+    prevented: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,11 +374,13 @@ class Standing:
     """A job at one moment, `now` by the store's clock, and all that a claim of it depends on.
 
     `is_paused` is its queue. `ahead` is how many jobs a claim takes before it, up to `MOST_AHEAD`. `holder` is the
-    worker that holds it, if the store knows that one; what it holds is not counted.
+    worker that holds it, if the store knows that one; what it holds is not counted. `is_chosen` tells of a row whether
+    the `where` of its table holds for it now.
     """
 
     now: datetime
     job: Job
     is_paused: bool = False
+    is_chosen: bool = True
     ahead: int = 0
     holder: Worker | None = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from tenure.core.checks import EARLIEST
 from tenure.core.job import Ending, Job, Outcome, State
 from tenure.core.moments import shown_duration, shown_moment
 from tenure.core.operations import MOST_AHEAD, Move, Standing, Worker
@@ -25,6 +26,7 @@ class ReasonKind(StrEnum):
     """What a reason is about."""
 
     FINISHED = "finished"
+    CHOSEN = "chosen"
     PAUSED = "paused"
     DUE = "due"
     TAKERS = "takers"
@@ -55,14 +57,19 @@ class Reason:
         return self.text if self.remedy is None else f"{self.text}; {self.remedy}"
 
 
-def reasons_of(standing: Standing, workers: Sequence[Worker]) -> list[Reason]:
-    """Return what was looked at, in that order; `workers` are those that gave a sign of life."""
+def reasons_of(standing: Standing, workers: Sequence[Worker] | None, *, is_row: bool = False) -> list[Reason]:
+    """Return what was looked at, in that order; `workers` are those that gave a sign of life, None without a registry.
+
+    A row of a table is in no queue that could be paused, and `where` has to choose it.
+    """
     job = standing.job
     if job.state is State.QUEUED:
-        return [_paused(standing), _due(standing), *_of_the_takers(standing, workers), *_of_the_budget(job)]
+        first = _chosen(standing) if is_row else _paused(standing)
+        return [first, _due(standing, is_row=is_row), *_of_the_takers(standing, workers), *_of_the_budget(job)]
     if job.state is State.RUNNING:
-        return [*_of_the_claim(standing), *_of_the_holder(standing, workers), *_of_the_budget(job)]
-    return [_finished(job, standing.now)]
+        holder = [] if workers is None else _of_the_holder(standing, workers, is_row=is_row)
+        return [*_of_the_claim(standing, is_row=is_row), *holder, *_of_the_budget(job)]
+    return [_finished(job, standing.now, is_row=is_row)]
 
 
 def _met(kind: ReasonKind, text: str) -> Reason:
@@ -81,16 +88,35 @@ def _paused(standing: Standing) -> Reason:
     return _unmet(ReasonKind.PAUSED, f"its queue {queue!r} is paused", remedy)
 
 
-def _due(standing: Standing) -> Reason:
+def _chosen(standing: Standing) -> Reason:
+    if standing.is_chosen:
+        return _met(ReasonKind.CHOSEN, "`where` chooses it")
+    return _unmet(
+        ReasonKind.CHOSEN, "`where` does not choose it", "change the row, or the `where` of the table if that is wrong"
+    )
+
+
+def _due(standing: Standing, *, is_row: bool) -> Reason:
     job, now = standing.job, standing.now
+    if job.run_at <= EARLIEST:
+        return _met(ReasonKind.DUE, "it is due")
     if job.run_at <= now:
         return _met(ReasonKind.DUE, f"it has been due since {shown_moment(job.run_at, now)}")
-    id = shlex.quote(job.id)
+    cancel, retry = _command("cancel", job, is_row=is_row), _command("retry", job, is_row=is_row)
     return _unmet(
         ReasonKind.DUE,
         f"it is not due until {shown_moment(job.run_at, now)}: {_why_later(job)}",
-        f"wait; or run it now, with fresh attempts: `tenure jobs cancel {id}`, then `tenure jobs retry {id}`",
+        f"wait; or run it now, with fresh attempts: {cancel}, then {retry}",
     )
+
+
+def _command(verb: str, job: Job, *, is_row: bool) -> str:
+    """Return what moves a job; a row is moved by its table, which the command has to name."""
+    return f"`tenure jobs {verb} {shlex.quote(job.id)}{_place(is_row=is_row)}`"
+
+
+def _place(*, is_row: bool) -> str:
+    return " --app MODULE:TABLE" if is_row else ""
 
 
 def _why_later(job: Job) -> str:
@@ -105,14 +131,17 @@ def _why_later(job: Job) -> str:
     return "it is scheduled"
 
 
-def _of_the_takers(standing: Standing, workers: Sequence[Worker]) -> list[Reason]:
+def _of_the_takers(standing: Standing, workers: Sequence[Worker] | None) -> list[Reason]:
     job, now = standing.job, standing.now
+    is_takeable = standing.is_chosen and not standing.is_paused and job.run_at <= now
+    if workers is None:
+        return [_ahead(standing.ahead, 0, "wait, or claim more at a time")] if is_takeable else []
     takers = [worker for worker in workers if worker.takes(job.queue, job.type)]
     reasons = [_taken_by(takers, now) if takers else _taken_by_nobody(job, workers)]
     still = [worker for worker in takers if worker.quiet_for > QUIET]
     if still:
         reasons.append(_quiet(still, holds=len(still) < len(takers)))
-    if standing.is_paused or job.run_at > now:
+    if not is_takeable:
         return reasons
     # One that stands still claims nothing, whatever slots it has.
     moving = [worker for worker in takers if worker not in still] or takers
@@ -167,32 +196,40 @@ def _slots(free: int, slots: int) -> Reason:
     )
 
 
-def _ahead(ahead: int, free: int) -> Reason:
+def _ahead(ahead: int, free: int, remedy: str = "wait, or start more workers") -> Reason:
     if ahead == 0:
         return _met(ReasonKind.AHEAD, "no due job is ahead of it")
     number = f"{ahead:,} or more" if ahead >= MOST_AHEAD else f"{ahead:,}"
     text = f"{number} due job{' is' if ahead == 1 else 's are'} ahead of it"
     if ahead < free:
         return _met(ReasonKind.AHEAD, f"{text}, and there are slots for all")
-    return _unmet(ReasonKind.AHEAD, text, "wait, or start more workers")
+    return _unmet(ReasonKind.AHEAD, text, remedy)
 
 
-def _of_the_claim(standing: Standing) -> list[Reason]:
+def _of_the_claim(standing: Standing, *, is_row: bool) -> list[Reason]:
     job, now, holder = standing.job, standing.now, standing.holder
     place = "" if holder is None else f" (host {holder.host!r}, pid {holder.pid})"
     since = shown_moment(job.started_at or now, now)
-    held = _met(ReasonKind.HELD, f"worker {job.worker!r}{place} has held it since {since}, under fence {job.fence:,}")
-    return [held, _lease(job.leased_until or now, now), *([_cancel(job, now)] if job.cancel_requested else [])]
+    who = "somebody unknown" if job.worker is None else f"worker {job.worker!r}"
+    held = _met(ReasonKind.HELD, f"{who}{place} has held it since {since}, under fence {job.fence:,}")
+    lease = _lease(job.leased_until, now, is_row=is_row)
+    return [held, lease, *([_cancel(job, now)] if job.cancel_requested else [])]
 
 
-def _lease(leased_until: datetime, now: datetime) -> Reason:
+def _lease(leased_until: datetime | None, now: datetime, *, is_row: bool) -> Reason:
+    if leased_until is None:
+        return _unmet(
+            ReasonKind.LEASE,
+            "it has no lease, so it never runs out: something else than a claim made it running",
+            "give such rows a lease with `migrate(adopt_running_after=600)`",
+        )
     shown = shown_moment(leased_until, now)
     if leased_until > now:
         return _met(ReasonKind.LEASE, f"its lease goes on until {shown}")
     return _unmet(
         ReasonKind.LEASE,
         f"its lease ran out at {shown}, and nobody has looked since",
-        "the next claim takes it back; `tenure reap` does that now",
+        f"the next claim takes it back; `tenure reap{_place(is_row=is_row)}` does that now",
     )
 
 
@@ -206,23 +243,23 @@ def _cancel(job: Job, now: datetime) -> Reason:
     )
 
 
-def _of_the_holder(standing: Standing, workers: Sequence[Worker]) -> list[Reason]:
+def _of_the_holder(standing: Standing, workers: Sequence[Worker], *, is_row: bool) -> list[Reason]:
     holder, now = standing.holder, standing.now
     if holder is None:
         text = "its worker is not in the registry: programs that claim by hand give no sign of life"
         return [_met(ReasonKind.HOLDER, text)]
     if holder.name not in {worker.name for worker in workers}:
-        return [_silent(holder, now)]
+        return [_silent(holder, now, is_row=is_row)]
     alive = _met(ReasonKind.HOLDER, f"its worker gave a sign of life {_ago(holder.beat_at, now)}")
     return [alive, _quiet([holder], holds=False)] if holder.quiet_for > QUIET else [alive]
 
 
-def _silent(holder: Worker, now: datetime) -> Reason:
+def _silent(holder: Worker, now: datetime, *, is_row: bool) -> Reason:
     return _unmet(
         ReasonKind.HOLDER,
         f"its worker has fallen silent; its last sign of life was at {shown_moment(holder.beat_at, now)}",
         "wait for the lease to run out; or, if you know that it is dead, take back all that it holds: "
-        f"`tenure reap --worker {shlex.quote(holder.name)}`",
+        f"`tenure reap --worker {shlex.quote(holder.name)}{_place(is_row=is_row)}`",
     )
 
 
@@ -237,14 +274,15 @@ def _of_the_budget(job: Job) -> list[Reason]:
     return [attempt, _met(ReasonKind.CRASHES, text)]
 
 
-def _finished(job: Job, now: datetime) -> Reason:
+def _finished(job: Job, now: datetime, *, is_row: bool) -> Reason:
     ended = f"at {shown_moment(job.finished_at or now, now)}"
     if job.state is State.COMPLETED:
         by = "" if job.worker is None else f" by worker {job.worker!r}"
-        return _unmet(ReasonKind.FINISHED, f"it was completed {ended}{by}", "enqueue it anew if it is to run again")
+        remedy = "a completed row stays so; change its state yourself" if is_row else "enqueue it anew"
+        return _unmet(ReasonKind.FINISHED, f"it was completed {ended}{by}", f"{remedy} if it is to run again")
     is_failed = job.state is State.FAILED
     text = f"it failed {ended}{_why_failed(job)}" if is_failed else f"it was cancelled {ended}{_who_cancelled(job)}"
-    remedy = f"`tenure jobs retry {shlex.quote(job.id)}` queues it again, with fresh attempts"
+    remedy = f"{_command('retry', job, is_row=is_row)} queues it again, with fresh attempts"
     return _unmet(ReasonKind.FINISHED, text, remedy)
 
 
