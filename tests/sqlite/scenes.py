@@ -100,8 +100,8 @@ def die_at(path: str, name: str, number: int) -> None:
         if count == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    assert store._database._writer is not None
-    store._database._writer.db.set_trace_callback(trace)
+    assert store.database._writer is not None
+    store.database._writer.db.set_trace_callback(trace)
     OPERATIONS[name](store, hold)
 
 

@@ -120,8 +120,8 @@ def test_a_handle_of_the_same_process_waits_its_turn(path: Path, store: SQLite) 
 
 
 def test_a_full_disk_is_told_and_nothing_of_the_request_is_stored(store: SQLite) -> None:
-    assert store._database._writer is not None
-    db = store._database._writer.db
+    assert store.database._writer is not None
+    db = store.database._writer.db
     (pages,) = db.execute("pragma page_count").fetchone()
     db.execute(f"pragma max_page_count = {pages + 10}")
 
@@ -264,7 +264,7 @@ def test_closing_ends_while_another_writes(path: Path, store: SQLite) -> None:
     with store.transaction():
         other.close()
 
-    assert other._database._writer is None
+    assert other.database._writer is None
 
 
 def test_a_folder_is_no_file(folder: Path) -> None:

@@ -52,13 +52,13 @@ def test_nothing_is_left_of_a_job_that_is_forgotten(store: SQLite, path: Path, w
 
 def test_who_waits_does_not_ask_without_pause(store: SQLite, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
-    version = store._database.version
+    version = store.database.version
 
     def counted(age: float) -> int:
         asked.append(age)
         return version(age)
 
-    monkeypatch.setattr(store._database, "version", counted)
+    monkeypatch.setattr(store.database, "version", counted)
 
     store.wait(None, None, 0.2)
 
@@ -68,12 +68,12 @@ def test_who_waits_does_not_ask_without_pause(store: SQLite, monkeypatch: pytest
 def test_those_who_wait_together_ask_for_each_other(store: SQLite) -> None:
     store.stats()
     asked: list[str] = []
-    assert store._database._reader is not None
-    store._database._reader.db.set_trace_callback(asked.append)
+    assert store.database._reader is not None
+    store.database._reader.db.set_trace_callback(asked.append)
 
-    store._database.version(0)
+    store.database.version(0)
     for _ in range(100):
-        store._database.version(60)
+        store.database.version(60)
 
     assert asked == ["pragma data_version"]
 

@@ -71,7 +71,7 @@ def steps(store: SQLite, action: Callable[[], object]) -> int:
         return 0
 
     store.stats()
-    handles = [each for each in (store._database._writer, store._database._reader) if each is not None]
+    handles = [each for each in (store.database._writer, store.database._reader) if each is not None]
     for handle in handles:
         handle.db.set_progress_handler(count, 1)
     try:
@@ -204,7 +204,7 @@ def test_a_page_of_named_running_or_stopped_jobs_does_not_walk_the_others(large:
 
 
 def test_no_statement_walks_the_jobs_after_an_analyze_either(large: SQLite) -> None:
-    with closing(sqlite3.connect(large._database.path)) as db:
+    with closing(sqlite3.connect(large.database.path)) as db:
         db.execute("analyze")
     large.close()
 
@@ -241,8 +241,8 @@ def scanned(plan: list[str]) -> list[str]:
 
 def explained(store: SQLite, statement: str) -> list[str]:
     store.stats()
-    assert store._database._writer is not None
-    db: sqlite3.Connection = store._database._writer.db
+    assert store.database._writer is not None
+    db: sqlite3.Connection = store.database._writer.db
     names = re.findall(r":(\w+)", statement)
     values = dict.fromkeys(names, "[]") if names else ["[]"] * statement.count("?")
     return [line for *_, line in db.execute(f"explain query plan {statement}", values)]

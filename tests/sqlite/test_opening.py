@@ -110,8 +110,8 @@ def test_every_commit_reaches_the_disk_unless_told_otherwise(path: Path, option:
     assert isinstance(store, SQLite)
     put(store)
 
-    assert store._database._writer is not None
-    assert store._database._writer.db.execute("pragma synchronous").fetchone() == (number,)
+    assert store.database._writer is not None
+    assert store.database._writer.db.execute("pragma synchronous").fetchone() == (number,)
     store.close()
 
 
@@ -119,8 +119,8 @@ def test_a_store_that_is_made_by_hand_is_durable_too(path: Path) -> None:
     store = SQLite(path)
     put(store)
 
-    assert store._database._writer is not None
-    assert store._database._writer.db.execute("pragma synchronous").fetchone() == (2,)
+    assert store.database._writer is not None
+    assert store.database._writer.db.execute("pragma synchronous").fetchone() == (2,)
     store.close()
 
 
@@ -230,7 +230,7 @@ def test_a_file_of_each_older_schema_becomes_as_a_new_one_and_keeps_its_jobs(
 
     assert ids_of(store.find(Query()).jobs) == ["first"]
     assert store.schedule("hourly", []).last_at == begun_at
-    assert before != schema_of(path) == schema_of(new._database.path)
+    assert before != schema_of(path) == schema_of(new.database.path)
 
 
 def schema_of(path: Path) -> list[tuple[str, str, str]]:

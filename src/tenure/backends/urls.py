@@ -82,7 +82,7 @@ def texts_of(url: str | None) -> Mapping[str, str]:
         from tenure.backends.sqlite.texts import texts
 
         return texts()
-    with _driver_told(url, "psycopg", "postgres"):
+    with driver_told(url, "psycopg", "postgres"):
         from tenure.backends.postgres.texts import texts_at
     return texts_at(url, masked(url))
 
@@ -93,7 +93,7 @@ def migration_of(url: str | None) -> str:
         raise ConfigurationError(
             "only a PostgreSQL store can be brought up to date by hand; any other is by whoever opens it first"
         )
-    with _driver_told(url, "psycopg", "postgres"):
+    with driver_told(url, "psycopg", "postgres"):
         from tenure.backends.postgres import outstanding_sql
     return outstanding_sql(url, masked(url))
 
@@ -164,19 +164,19 @@ def _open_sqlite(url: str) -> Backend:
 
 
 def _open_postgres(url: str) -> Backend:
-    with _driver_told(url, "psycopg", "postgres"):
+    with driver_told(url, "psycopg", "postgres"):
         from tenure.backends.postgres import PostgreSQL
     return PostgreSQL(url, shown=masked(url))
 
 
 def _open_redis(url: str) -> Backend:
-    with _driver_told(url, "redis", "redis"):
+    with driver_told(url, "redis", "redis"):
         from tenure.backends.redis.backend import Redis
     return Redis(url, shown=masked(url))
 
 
 @contextmanager
-def _driver_told(url: str, driver: str, extra: str) -> Iterator[None]:
+def driver_told(url: str, driver: str, extra: str) -> Iterator[None]:
     """Name the extra that a store needs, if it is not installed."""
     try:
         yield

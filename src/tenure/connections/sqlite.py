@@ -9,15 +9,16 @@ from tenure.errors import ConfigurationError
 
 
 @contextmanager
-def joined(connection: object, path: Path) -> Iterator[sqlite3.Connection]:
+def joined(connection: object, path: Path, to_write: str) -> Iterator[sqlite3.Connection]:
     """Give the connection, ready for statements of ours in its transaction: all of them happen, or none.
 
-    The caller commits, or rolls back. How its rows and texts look is as it was afterwards.
+    The caller commits, or rolls back. How its rows and texts look is as it was afterwards. `to_write` is a statement
+    that changes nothing, but takes the place of a writer.
     """
     if not isinstance(connection, sqlite3.Connection):
         raise ConfigurationError(f"connection must be a sqlite3.Connection to {str(path)!r}, not {connection!r}")
     _must_be_of(connection, path)
-    _must_be_in_a_transaction(connection)
+    _must_be_in_a_transaction(connection, to_write)
     row_factory, text_factory = connection.row_factory, connection.text_factory
     connection.row_factory, connection.text_factory = None, str
     try:
@@ -53,7 +54,7 @@ def _must_be_of(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _must_be_in_a_transaction(connection: sqlite3.Connection) -> None:
+def _must_be_in_a_transaction(connection: sqlite3.Connection, to_write: str) -> None:
     if not connection.in_transaction:
         # From Python 3.12 on there is also autocommit=True, with which commit() does nothing.
         if connection.isolation_level is None or getattr(connection, "autocommit", False) is True:
@@ -63,7 +64,7 @@ def _must_be_in_a_transaction(connection: sqlite3.Connection) -> None:
             )
         connection.execute("begin immediate")
     # A transaction that has only read has no place among the writers yet; this takes one, or fails.
-    connection.execute("update tenure_lanes set due = due where false")
+    connection.execute(to_write)
 
 
 def _plain(connection: sqlite3.Connection, statement: str) -> list[tuple[int, str, str]]:

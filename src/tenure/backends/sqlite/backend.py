@@ -1,6 +1,5 @@
 """The operations of the SQLite store, each one transaction."""
 
-import random
 import re
 import sqlite3
 import threading
@@ -8,8 +7,9 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from tenure.backends.protocol import SWEEP, Clock
@@ -22,6 +22,7 @@ from tenure.backends.sqlite.moments import duration
 from tenure.backends.sqlite.opening import Synchronous
 from tenure.backends.sqlite.rows import names_text
 from tenure.backends.sqlite.standing import standing
+from tenure.backends.sqlite.waiting import wait
 from tenure.backends.sqlite.write import Write
 from tenure.core import checks
 from tenure.core.job import Entry
@@ -61,8 +62,6 @@ WORKERS = statements(__package__, "workers")
 TIMEOUT = 2.5
 """Seconds that an operation waits for other writers, unless told otherwise."""
 
-SHORTEST_POLL, LONGEST_POLL = 0.001, 0.025
-
 
 class SQLite:
     """A `Backend` in a file, for the threads and processes of one machine."""
@@ -79,53 +78,53 @@ class SQLite:
     ) -> None:
         # The working directory may be another when the file is opened.
         # The same file has the same lock, by whatever name.
-        self._database = Database(Path(path).resolve(), clock=clock, synchronous=synchronous, timeout=timeout)
+        self.database = Database(Path(path).resolve(), clock=clock, synchronous=synchronous, timeout=timeout)
         self._closing = threading.Event()
 
     def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             return enqueueing.enqueue(write, entries)
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
         name = checked_name(name, slots)
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             return scheduling.schedule(write, name, slots)
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             return claiming.claim(write, request)
 
     def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             return [claiming.extend(write, each) for each in extensions]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             return settling.settle(write, settlements)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             return settling.settle(write, settlements), claiming.claim(write, request)
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             if worker is None:
                 return settling.reap_expired(write, limit)
             return settling.reap_worker(write, worker, started, limit)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         note = move_note(move, reason)
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             return [moving.move(write, id, move, note) for id in ids]
 
     def delete(self, ids: Sequence[str]) -> list[Moved]:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             return [moving.delete(write, id) for id in ids]
 
     def purge(self, purge: Purge) -> int:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             number = moving.purge(write, purge)
         if number == purge.limit:
             # This takes long, and will be asked for again at once: let the others have their turn.
@@ -133,31 +132,31 @@ class SQLite:
         return number
 
     def pause(self, queues: Sequence[str]) -> None:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             write.execute_many(PAUSE["pause"], [{"queue": queue} for queue in queues])
 
     def resume(self, queues: Sequence[str]) -> None:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             write.execute_many(PAUSE["resume"], [{"queue": queue} for queue in queues])
 
     def find(self, query: Query) -> Page:
-        with self._database.reading() as (db, now):
+        with self.database.reading() as (db, now):
             return reading.find(db, query, now)
 
     def stats(self) -> Stats:
-        with self._database.reading() as (db, now):
+        with self.database.reading() as (db, now):
             return reading.stats(db, now)
 
     def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
-        with self._database.reading() as (db, now):
+        with self.database.reading() as (db, now):
             return standing(db, id, queues, types, now)
 
     def counts(self, since: float) -> list[Count]:
-        with self._database.reading() as (db, now):
+        with self.database.reading() as (db, now):
             return reading.counts(db, since, now)
 
     def beat(self, beat: Beat, ttl: float) -> None:
-        with self._database.writing() as write:
+        with self.database.writing() as write:
             write.execute(WORKERS["drop long silent"], {"silent_since": write.now - duration(EVIDENCE_KEPT)})
             if ttl <= 0:
                 write.execute(WORKERS["sign off"], {"name": beat.name})
@@ -178,33 +177,19 @@ class SQLite:
 
     def migrate(self) -> Schema:
         """Open the file: whoever is the first to do so brings it up to date."""
-        with self._database.reading():
-            return Schema(before=self._database.schema_found, now=current())
+        with self.database.reading():
+            return Schema(before=self.database.schema_found, now=current())
 
     def workers(self) -> list[Worker]:
-        with self._database.reading() as (db, now):
+        with self.database.reading() as (db, now):
             return reading.workers(db, now)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        """Look at the number that every commit changes, and only if it did, whether something is due."""
-        ends_at = time.monotonic() + timeout
-        wakes_at = ends_at
-        pause, seen = SHORTEST_POLL, None
-        while True:
-            if (version := self._database.version(pause / 2)) != seen:
-                seen = version
-                with self._database.reading() as (db, now):
-                    claimable_in = reading.claimable_in(db, queues, types, now)
-                wakes_at = ends_at if claimable_in is None else min(ends_at, time.monotonic() + claimable_in)
-            left = wakes_at - time.monotonic()
-            # Unevenly, so that of many who wait the first has taken the job before the others look.
-            if left <= 0 or self._closing.wait(min(left, pause * random.uniform(0.5, 1.0))):
-                return
-            pause = min(pause * 1.2, LONGEST_POLL)
+        wait(self.database, partial(reading.claimable_in, queues=queues, types=types), timeout, self._closing)
 
     def close(self) -> None:
         self._closing.set()
-        self._database.close()
+        self.database.close()
 
     @contextmanager
     def transaction(self, loop: "AbstractEventLoop | None" = None) -> Iterator[sqlite3.Connection]:  # noqa: ARG002
@@ -212,13 +197,13 @@ class SQLite:
 
         On an event loop it is the same: statements on a file are not awaited.
         """
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             yield connection
 
     @contextmanager
     def joined(self, connection: object) -> Iterator["Joined"]:
         """Give the operations that can be part of the transaction on a connection of the caller's."""
-        with self._database.joining(connection) as write:
+        with self.database.joining(connection) as write:
             yield Joined(write)
 
 
@@ -246,14 +231,23 @@ class Joined:
 
 def open_sqlite(url: str) -> SQLite:
     """Open the file that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`."""
+    place = place_of(url)
+    return SQLite(place.path, synchronous=place.synchronous, timeout=place.timeout)
+
+
+class Place(NamedTuple):
+    """What a URL says of a file."""
+
+    path: str
+    synchronous: Synchronous
+    timeout: float
+
+
+def place_of(url: str) -> Place:
     path, options = _parts_of(url)
     checks.refuse_unknown(repr(url), options, ("synchronous", "timeout"))
     synchronous = checks.choice("synchronous", options.get("synchronous", "full"), ["full", "normal"])
-    return SQLite(
-        path,
-        synchronous="normal" if synchronous == "normal" else "full",
-        timeout=_timeout(options.get("timeout")),
-    )
+    return Place(path, "normal" if synchronous == "normal" else "full", _timeout(options.get("timeout")))
 
 
 def is_file_there(url: str) -> bool:

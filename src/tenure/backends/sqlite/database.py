@@ -3,6 +3,8 @@
 Whoever writes holds a lock of threads and the lock of processes from before the transaction begins until it is
 committed. Opening, which may write as well, is done under the same. Reading waits for nobody. A connection that an
 interrupt left in a transaction is brought out of it before it is used again.
+
+A bare one is the user's own: the file has to be there, and nothing is made or set in it.
 """
 
 import gc
@@ -31,6 +33,8 @@ from tenure.errors import ConfigurationError, StoreUnavailable, TenureError
 
 C = TypeVar("C", bound=sqlite3.Connection)
 
+TO_WRITE = "update tenure_lanes set due = due where false"
+
 AT_A_FORK, AT_THE_END = 2.0, 0.1
 """Seconds that the others are waited for before everything is closed."""
 
@@ -53,8 +57,11 @@ _inside: ContextVar[tuple[Inside, ...]] = ContextVar("inside these transactions"
 
 
 class Database:
-    def __init__(self, path: Path, *, clock: Clock | None, synchronous: Synchronous, timeout: float) -> None:
+    def __init__(
+        self, path: Path, *, clock: Clock | None, synchronous: Synchronous, timeout: float, is_bare: bool = False
+    ) -> None:
         self.path = path
+        self._is_bare = is_bare
         self._clock = clock or _wall_clock
         self._synchronous = synchronous
         self._timeout = timeout
@@ -142,12 +149,15 @@ class Database:
                     _inside.reset(token)
 
     @contextmanager
-    def joining(self, connection: object) -> Iterator[Write]:
-        """Give a part of the transaction on a connection of the caller's, who commits it."""
+    def joining(self, connection: object, to_write: str = TO_WRITE) -> Iterator[Write]:
+        """Give a part of the transaction on a connection of the caller's, who commits it.
+
+        `to_write` is a statement that changes nothing, but takes the place of a writer.
+        """
         # It may be the first to use the file, and the tables have to be there.
         self._identity_of_the_writer()
         try:
-            with joined(connection, self.path) as db:
+            with joined(connection, self.path, to_write) as db:
                 write = Write(db, self.now())
                 yield write
                 write.flush()
@@ -228,7 +238,9 @@ class Database:
         """Return the connection that writes; whoever calls it is alone."""
         if self._writer is None:
             try:
-                db, found = open_file(self.path, self._synchronous, ends_at, may_create=not self._was_open)
+                db, found = open_file(
+                    self.path, self._synchronous, ends_at, may_create=not self._was_open, is_bare=self._is_bare
+                )
             except BaseException:
                 if not self._was_open:
                     self._turn.processes.remove()

@@ -1,10 +1,20 @@
-"""Moments and durations as the file keeps them: whole microseconds, since 1970 in UTC."""
+"""Moments and durations as the file keeps them: whole microseconds, since 1970 in UTC.
 
+A table of the user's own may have them as texts or as numbers of seconds: these are read as leniently as SQLite does.
+"""
+
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+
+TEXT = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?)?",
+    re.IGNORECASE,
+)
+"""A day, and maybe a time of it and how far that is from UTC."""
 
 
 def microseconds(moment: datetime) -> int:
@@ -23,3 +33,35 @@ def moment(microseconds: int) -> datetime:
 
 def optional_moment(microseconds: int | None) -> datetime | None:
     return None if microseconds is None else moment(microseconds)
+
+
+def text_of(microseconds: int) -> str:
+    """Return a moment as SQLite's own functions write it, in UTC, to the microsecond."""
+    return moment(microseconds).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+def microseconds_of(value: object) -> int | None:
+    """Return the moment that a text or a number of seconds means; None for what means none."""
+    if isinstance(value, int | float):
+        try:
+            return microseconds(EPOCH + timedelta(seconds=value))
+        except (OverflowError, ValueError):
+            return None
+    found = TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        return None
+    day, time, offset = found.groups()
+    zone = re.sub(r"(?i)z|utc", "+00:00", offset or "z")
+    zone = zone if ":" in zone else f"{zone[:3]}:{zone[3:] or '00'}"
+    clock, _, fraction = (time or "00:00").partition(".")
+    clock = clock if clock.count(":") > 1 else f"{clock}:00"
+    try:
+        return microseconds(datetime.fromisoformat(f"{day}T{clock}.{fraction[:6]:0<6}{zone}").astimezone(UTC))
+    except (OverflowError, ValueError):
+        return None
+
+
+def moment_text(value: object) -> str | None:
+    """Return a moment in whatever form in the one form that compares: the function `tenure_moment` of a statement."""
+    found = microseconds_of(value)
+    return None if found is None else text_of(found)

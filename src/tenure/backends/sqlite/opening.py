@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from tenure.backends.sqlite import library, place, trouble
 from tenure.backends.sqlite.migrations import current, is_current, migrate
+from tenure.backends.sqlite.moments import moment_text
 from tenure.backends.sqlite.patience import patiently
 from tenure.errors import ConfigurationError
 
@@ -34,9 +35,16 @@ class Opened(NamedTuple):
     found: int
 
 
-def open_file(path: Path, synchronous: Synchronous, ends_at: float, *, may_create: bool) -> Opened:
-    """Open the file, and make it a store if it is none yet; whoever calls it is the only one to write."""
+def open_file(
+    path: Path, synchronous: Synchronous, ends_at: float, *, may_create: bool, is_bare: bool = False
+) -> Opened:
+    """Open the file, and make it a store if it is none yet; whoever calls it is the only one to write.
+
+    One that is to be bare stays as it is.
+    """
     is_new = place.is_new(path)
+    if is_new and is_bare:
+        raise trouble.not_there(path)
     if is_new and not may_create:
         raise trouble.gone(path)
     timeout = max(0.0, ends_at - time.monotonic())
@@ -44,9 +52,9 @@ def open_file(path: Path, synchronous: Synchronous, ends_at: float, *, may_creat
     try:
         if is_new:
             db.execute(f"pragma application_id = {APPLICATION}")
-        _choose_journal(db, path, ends_at)
+        _choose_journal(db, path, ends_at, is_bare=is_bare)
         found = current()
-        if not is_current(db):
+        if not is_bare and not is_current(db):
             patiently(db.execute, "begin immediate", ends_at)
             found = migrate(db)
             patiently(db.execute, "commit", ends_at)
@@ -73,6 +81,7 @@ def connect(path: Path, synchronous: Synchronous, *, timeout: float, kind: type[
         db.execute(f"pragma synchronous = {synchronous}")
         db.execute(f"pragma cache_size = -{CACHE}")
         db.execute("pragma temp_store = memory")
+        db.create_function("tenure_moment", 1, moment_text, deterministic=True)
     except BaseException:
         db.close()
         raise
@@ -98,11 +107,11 @@ def warn_of_lost_commits(path: Path, why: str) -> None:
         )
 
 
-def _choose_journal(db: sqlite3.Connection, path: Path, ends_at: float) -> None:
+def _choose_journal(db: sqlite3.Connection, path: Path, ends_at: float, *, is_bare: bool) -> None:
     """Have a file of ours in WAL mode; leave one of the user's as it is."""
     (application,) = db.execute("pragma application_id").fetchone()
-    if application != APPLICATION:
-        if is_in_wal_mode(db):
+    if is_bare or application != APPLICATION:
+        if application != APPLICATION and is_in_wal_mode(db):
             warn_of_lost_commits(path, "it was not made by tenure, so others may write to it without its lock")
         return
     patiently(db.execute, "pragma journal_mode = wal", ends_at)

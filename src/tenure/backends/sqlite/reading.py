@@ -85,7 +85,7 @@ def workers(db: sqlite3.Connection, now: int) -> list[Worker]:
 
 
 def claimable_in(
-    db: sqlite3.Connection, queues: Sequence[str] | None, types: Sequence[str] | None, now: int
+    db: sqlite3.Connection, now: int, *, queues: Sequence[str] | None, types: Sequence[str] | None
 ) -> float | None:
     """Return in how many seconds a claim may find something; 0 is now, None is not as things are."""
     wait = WAIT[way_of(queues, types)]

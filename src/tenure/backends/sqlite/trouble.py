@@ -74,3 +74,10 @@ def gone(path: Path) -> StoreUnavailable:
     return StoreUnavailable(
         f"{str(path)!r} was here and is gone; put it back, or make a new Jobs to begin with an empty store"
     )
+
+
+def not_there(path: Path) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"there is no database at {str(path)!r}; a table is in a file that is there already: make it first, or name "
+        "the one that has it"
+    )

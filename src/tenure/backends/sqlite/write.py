@@ -22,11 +22,11 @@ Values = Mapping[str, Any]
 class Write:
     """What the operations write with. `now` was read when the file was held."""
 
-    __slots__ = ("_counts", "_db", "_lanes", "now")
+    __slots__ = ("_counts", "_lanes", "db", "now")
 
     def __init__(self, db: sqlite3.Connection, now: int) -> None:
         self.now = now
-        self._db = db
+        self.db = db
         self._lanes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._counts: Counter[tuple[str, Event]] = Counter()
 
@@ -34,26 +34,26 @@ class Write:
     def is_open(self) -> bool:
         """Whether the transaction is still to be committed or rolled back."""
         try:
-            return self._db.in_transaction
+            return self.db.in_transaction
         except sqlite3.ProgrammingError:  # the connection is closed
             return False
 
     def is_of(self, connection: object) -> bool:
-        return connection is self._db
+        return connection is self.db
 
     def execute(self, statement: str, values: Values) -> sqlite3.Cursor:
-        return self._db.execute(statement, values)
+        return self.db.execute(statement, values)
 
     def execute_many(self, statement: str, values: Iterable[Values | Sequence[Any]]) -> None:
         """Execute it for each of the values."""
-        self._db.executemany(statement, values)
+        self.db.executemany(statement, values)
 
     def all(self, statement: str, values: Values) -> list[Any]:
-        return self._db.execute(statement, values).fetchall()
+        return self.db.execute(statement, values).fetchall()
 
     def one(self, statement: str, values: Values) -> Any:
         """Return the first row, or None."""
-        cursor = self._db.execute(statement, values)
+        cursor = self.db.execute(statement, values)
         try:
             return cursor.fetchone()
         finally:
@@ -82,15 +82,15 @@ class Write:
             minute_at = self.now - self.now % MINUTE
             for (queue, event), number in self._counts.items():
                 values = {"minute_at": minute_at, "queue": queue, "event": event.value, "number": number}
-                self._db.execute(COUNTS["add"], values)
-            self._db.execute(COUNTS["drop old"], {"before": minute_at - duration(COUNTS_KEPT)})
+                self.db.execute(COUNTS["add"], values)
+            self.db.execute(COUNTS["drop old"], {"before": minute_at - duration(COUNTS_KEPT)})
             self._counts.clear()
 
     def _change_lane(self, values: Values) -> None:
         changes = ", ".join(f"{name} = {name} + :{name}" for name in COLUMNS if values[name])
         if not changes:
             return
-        if self._db.execute(LANES["change"].format(changes=changes), values).rowcount == 0:
-            self._db.execute(LANES["begin"], values)
+        if self.db.execute(LANES["change"].format(changes=changes), values).rowcount == 0:
+            self.db.execute(LANES["begin"], values)
         elif sum(values[name] for name in COLUMNS) < 0:
-            self._db.execute(LANES["drop if empty"], values)
+            self.db.execute(LANES["drop if empty"], values)

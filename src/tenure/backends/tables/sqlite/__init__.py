@@ -1,0 +1,5 @@
+"""Tables of the user's own in a SQLite file."""
+
+from tenure.backends.tables.sqlite.table import SQLiteTable, open_table
+
+__all__ = ["SQLiteTable", "open_table"]

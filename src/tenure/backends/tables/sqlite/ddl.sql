@@ -1,0 +1,42 @@
+-- What is made beside the rows: columns, a companion, indexes.
+
+-- name: add column
+alter table {table} add column {column} {definition}
+
+-- name: companion
+create table if not exists {companion} (
+  {key_columns},
+  "state" text not null default 'queued',
+  "leased_until" text,
+  "worker" text,
+  "attempts" integer not null default 0,
+  "crashes" integer not null default 0,
+  "fence" integer not null default 0,
+  "token" text,
+  "error" text,
+  "started_at" text,
+  "completed_at" text,
+  "run_at" text,
+  "record" text,
+  primary key ({key})
+) without rowid
+
+-- name: index
+create {unique}index if not exists main.{index} on {definition}
+
+-- name: indexes
+select name, coalesce(sql, '')
+from main.sqlite_master
+where type = 'index'
+
+-- name: adopt
+-- Rows that run without a lease get one, which ends so long after they were started, or after now.
+update {kept}
+set {leased_until} = {ends_at}
+where {state} = {as_running} and {leased_until} is null
+
+-- name: has running without a lease
+select exists (select 1 from {kept} where {state} = {as_running} and {leased_until} is null)
+
+-- name: has running
+select exists (select 1 from {kept} where {state} = {as_running})

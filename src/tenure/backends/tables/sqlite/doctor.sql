@@ -1,0 +1,90 @@
+-- Look for what is wrong with the rows. Each looks at a bounded number of what it finds.
+
+-- name: other states
+-- Words that mean none of the states, how often, and a row that has one.
+select word, count(*), min(id)
+from (
+  select {its_state} as word, {example} as id
+  from {user} as {row}
+  where {its_state} not in ({words})
+  limit :scan
+)
+group by word
+order by count(*) desc
+limit 5;
+
+-- name: no state
+select count(*), min(id)
+from (select {example} as id from {user} as {row} where {its_state} is null limit :scan);
+
+-- name: unusable keys
+select count(*)
+from (select 1 from {user} as {own_name} where {is_unusable} limit :scan);
+
+-- name: running without a lease
+select count(*), min(id)
+from (select {example} as id from {held_rows} where {is_running} and {its_leased_until} is null limit :scan);
+
+-- name: leases in another form
+-- A lease of another kind than tenure writes is never found to have run out.
+select count(*), min(id)
+from (
+  select {example} as id
+  from {held_rows}
+  where {is_running} and {its_leased_until} is not null and typeof({its_leased_until}) not in ({lease_kinds})
+  limit :scan
+);
+
+-- name: queued with a token
+select count(*), min(id)
+from (select {example} as id from {held_rows} where {is_queued} and {its_token} is not null limit :scan);
+
+-- name: finished with a lease
+select count(*), min(id)
+from (
+  select {example} as id
+  from {held_rows}
+  where {its_state} in ({finished}) and {its_leased_until} is not null
+  limit :scan
+);
+
+-- name: unreadable moments
+select count(*), min(id)
+from (
+  select {example} as id
+  from {held_rows}
+  where {its_moment} is not null and tenure_moment({its_moment}) is null
+  limit :scan
+);
+
+-- name: damaged records
+select count(*), min(id)
+from (
+  select {example} as id
+  from {held_rows}
+  where {its_record} is not null and not json_valid({its_record})
+  limit :scan
+);
+
+-- name: orphans
+-- Rows of the companion whose row is gone.
+select count(*)
+from (
+  select 1
+  from {kept_row}
+  where not exists (select 1 from {user} as {row} where {joined})
+  limit :scan
+);
+
+-- name: completed and still chosen
+select count(*), min(id)
+from (select {example} as id from {held_rows} where {is_completed} and {is_chosen} limit :scan);
+
+-- name: clear queued
+update {kept} set {token} = null, {worker} = null, {leased_until} = null where {state} = {as_queued} and {token} is not null
+
+-- name: clear finished
+update {kept} set {leased_until} = null where {state} in ({finished}) and {leased_until} is not null
+
+-- name: forget orphans
+delete from {kept} where not exists (select 1 from {user} as {row} where {orphan})

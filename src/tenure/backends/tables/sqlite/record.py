@@ -1,0 +1,114 @@
+"""What has no column of its own: history, progress, result, and what was asked for or found."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from tenure.core.job import HISTORY_KEPT, Ending, Outcome, Progress
+from tenure.core.payload import decode
+
+RECOVERED, PREVENTED = "recovered", "prevented"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    cancel_requested: bool = False
+    progress: Progress | None = None
+    result: str | None = None
+    result_dropped: bool = False
+    found_done: str | None = None
+    history: tuple[Ending, ...] = ()
+    dropped: int = 0
+
+    def of_a_new_claim(self) -> "Record":
+        """Return what a claim leaves of it: the history."""
+        return Record(history=self.history, dropped=self.dropped)
+
+    def with_line(self, line: Ending) -> "Record":
+        """Return it with one more line in the history, of which the last are kept."""
+        lines = (*self.history, line)
+        kept = lines[-HISTORY_KEPT:]
+        return replace(self, history=kept, dropped=self.dropped + len(lines) - len(kept))
+
+    def has_line(self, outcome: Outcome, fence: int, token: str) -> bool:
+        return any((each.outcome, each.fence, each.token) == (outcome, fence, token) for each in self.history)
+
+    @property
+    def last_error(self) -> str | None:
+        """What the last claim that ended with an error said."""
+        errors = (each.error for each in reversed(self.history) if each.outcome is not Outcome.OPERATOR)
+        return next((each for each in errors if each is not None), None)
+
+    @property
+    def last_note(self) -> str | None:
+        """What the last line of the history that says something says."""
+        return next((each.error for each in reversed(self.history) if each.error is not None), None)
+
+    @property
+    def result_value(self) -> Any:
+        return None if self.result is None else decode(self.result)
+
+    def text(self) -> str | None:
+        """Return it as it is stored; None if there is nothing in it."""
+        progress = self.progress
+        content: dict[str, Any] = {
+            "cancel_requested": self.cancel_requested or None,
+            "progress": None if progress is None else {"done": progress.done, "of": progress.of, "note": progress.note},
+            "result": self.result,
+            "result_dropped": self.result_dropped or None,
+            "found_done": self.found_done,
+            "dropped": self.dropped or None,
+            "history": [_line(each) for each in self.history] or None,
+        }
+        kept = {name: value for name, value in content.items() if value is not None}
+        return json.dumps(kept, ensure_ascii=False, separators=(",", ":")) if kept else None
+
+
+EMPTY = Record()
+
+
+def record_of(text: object) -> Record:
+    """Return what is stored; what was damaged by another hand counts as nothing."""
+    if text is None:
+        return EMPTY
+    try:
+        found = json.loads(str(text))
+        progress = found.get("progress")
+        return Record(
+            cancel_requested=found.get("cancel_requested") is True,
+            progress=None if progress is None else Progress(**progress),
+            result=found.get("result"),
+            result_dropped=found.get("result_dropped") is True,
+            found_done=found.get("found_done"),
+            history=tuple(_ending(each) for each in found.get("history", ())),
+            dropped=found.get("dropped", 0),
+        )
+    except (AttributeError, TypeError, ValueError):
+        return EMPTY
+
+
+def _line(ending: Ending) -> list[Any]:
+    return [
+        ending.outcome.value,
+        ending.fence,
+        ending.ended_at.isoformat(),
+        ending.token,
+        ending.worker,
+        None if ending.claimed_at is None else ending.claimed_at.isoformat(),
+        ending.error,
+    ]
+
+
+def _ending(line: Sequence[Any]) -> Ending:
+    outcome, fence, ended_at, token, worker, claimed_at, error = line
+    return Ending(
+        outcome=Outcome(outcome),
+        fence=fence,
+        ended_at=datetime.fromisoformat(ended_at),
+        token=token,
+        worker=worker,
+        claimed_at=None if claimed_at is None else datetime.fromisoformat(claimed_at),
+        error=error,
+    )

@@ -1,0 +1,31 @@
+"""Tables of users, each of its own kind, that what is for everything that can be claimed from runs on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tenure.testing import ClaimingHarness
+from tests.servers.servers import Servers, shared_names
+
+KINDS = ("table", "sidecar")
+
+
+def names() -> list[str]:
+    """Return a name for each kind of table on each engine: `table-sqlite`, `sidecar-postgres-18`."""
+    return [f"{kind}-{engine}" for engine in ("sqlite", *shared_names()) for kind in KINDS]
+
+
+@contextmanager
+def made(name: str, servers: Servers) -> Iterator[ClaimingHarness]:
+    """Give the table of a name; it is gone afterwards."""
+    kind, _, engine = name.partition("-")
+    is_sidecar = kind == "sidecar"
+    if engine == "sqlite":
+        from tests.tables.sqlite_harness import SQLiteTableHarness
+
+        with SQLiteTableHarness(is_sidecar=is_sidecar) as table:
+            yield table
+        return
+    from tests.tables.postgres_harness import PostgresTableHarness
+
+    with PostgresTableHarness(servers.shared(engine), is_sidecar=is_sidecar) as harness:
+        yield harness

@@ -1,0 +1,48 @@
+"""Triggers of the user's that undo what tenure writes: then nothing was claimed, and nothing has landed."""
+
+from pathlib import Path
+
+from tenure.core.job import State
+from tenure.core.operations import Holding
+from tenure.testing import Clock
+from tenure.testing.conformance.building import completed, extend, failed, ids_of, job_of, take
+from tests.tables.lite import MAPPED, execute, given_orders, opened
+
+IGNORED = "create trigger kept before update on orders when old.id = 1 begin select raise(ignore); end"
+RESET = (
+    "create trigger kept after update on orders when new.id = 1 and new.status = 'processing' "
+    "begin update orders set status = 'pending' where id = 1; end"
+)
+
+
+def test_a_row_that_a_trigger_leaves_as_it_was_is_not_claimed(path: Path) -> None:
+    given_orders(path, "pending", "pending")
+
+    with opened(path, **MAPPED) as table:
+        execute(path, IGNORED)
+
+        assert ids_of(take(table, limit=2)) == ["2"]
+        assert take(table, limit=2) == []
+
+
+def test_a_row_that_a_trigger_queues_again_is_not_claimed(path: Path) -> None:
+    given_orders(path, "pending", "pending")
+
+    with opened(path, **MAPPED) as table:
+        execute(path, RESET)
+
+        assert ids_of(take(table, limit=2)) == ["2"]
+
+
+def test_what_a_trigger_keeps_from_being_ended_or_extended_has_not_landed(path: Path, clock: Clock) -> None:
+    given_orders(path, "pending", "pending")
+
+    with opened(path, clock=clock, **MAPPED) as table:
+        first, second = take(table, limit=2, lease=10)
+        execute(path, IGNORED)
+
+        assert extend(table, first.hold) is Holding.LOST
+        assert table.settle([failed(first), completed(first), completed(second)]) == [False, False, True]
+        clock.advance(10)
+        assert table.reap() == []
+        assert job_of(table, "1").state is State.RUNNING
