@@ -85,7 +85,7 @@ def child_ends(place: Place) -> object:
 def use_another_session(store: PostgreSQL, others: Sequence[tuple[int]]) -> None:
     use(store, "child")
     assert (transact(store),) not in others
-    (mine,) = store._database.ask([Step(SESSION)])
+    (mine,) = store.database.ask([Step(SESSION)])
     assert (mine,) not in others
 
 

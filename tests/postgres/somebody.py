@@ -35,11 +35,11 @@ def enqueueing(store: PostgreSQL, given: Entry) -> Iterator[None]:
     stored, may_commit = threading.Event(), threading.Event()
 
     def enqueue(ask: Ask) -> None:
-        decide_and_store(store._database, ask, [given])
+        decide_and_store(store.database, ask, [given])
         stored.set()
         assert may_commit.wait(PATIENCE)
 
-    enqueuing = Racer().start(lambda: store._database.talk(enqueue))
+    enqueuing = Racer().start(lambda: store.database.talk(enqueue))
     assert stored.wait(PATIENCE)
     try:
         yield

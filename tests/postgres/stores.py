@@ -62,7 +62,7 @@ class Place:
 
     def _touched(self, store: PostgreSQL) -> int:
         # The session tells its numbers when it is next idle.
-        store._database.ask([Step(FLUSH)])
+        store.database.ask([Step(FLUSH)])
         ((number,),) = self.execute(BLOCKS, self.schema)
         return int(number)
 

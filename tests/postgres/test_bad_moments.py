@@ -49,14 +49,14 @@ def interrupting(interruption: Interruption) -> Iterator[None]:
 
 
 def test_a_connection_whose_answers_nobody_has_received_is_not_used_again(store: PostgreSQL) -> None:
-    pool, ask = store._database._pool, [Step(BACKEND)]
-    (first,) = store._database.ask(ask)
+    pool, ask = store.database._pool, [Step(BACKEND)]
+    (first,) = store.database.ask(ask)
 
     with pool.wire() as unread:
         unread.send(ask)
         assert not unread.is_open
 
-    assert store._database.ask(ask) != [first]
+    assert store.database.ask(ask) != [first]
 
 
 def test_both_sides_of_a_fork_go_on_and_the_end_of_the_child_ends_no_session_of_the_parent(place: Place) -> None:

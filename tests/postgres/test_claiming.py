@@ -10,10 +10,10 @@ def test_a_job_that_comes_while_a_claim_looks_further_is_answered_in_its_turn(pl
     store.enqueue([entry(id=f"job-{n:02}") for n in range(40)])
     asked = request(limit=3)
     with doing(place, "select 1 from S.jobs where id between 'job-01' and 'job-29' for update"):
-        *_, first = store._database.ask(claiming.steps(store._database, asked))
+        *_, first = store.database.ask(claiming.steps(store.database, asked))
         store.enqueue([entry(id="urgent", priority=1)])
 
-        claimed = claiming.outcome(store._database, asked, first)
+        claimed = claiming.outcome(store.database, asked, first)
 
     assert ids_of(claimed.jobs) == ["urgent", "job-00", "job-30"]
 

@@ -21,8 +21,8 @@ def test_a_job_that_is_stored_while_it_is_looked_up_is_not_told_that_it_has_its_
             store.enqueue([given])
             return [*answer, *ask(others)]
 
-        return decide_and_store(store._database, with_another_in_between, [given])
+        return decide_and_store(store.database, with_another_in_between, [given])
 
-    answer = store._database.talk(enqueue)
+    answer = store.database.talk(enqueue)
 
     assert answer == [Enqueued(id="same", created=False)]

@@ -145,7 +145,7 @@ def test_many_completions_and_a_claim_need_no_more_than_the_one_connection_that_
 def test_connections_that_are_all_in_use_are_waited_for_as_long_as_the_url_says(place: Place) -> None:
     with opened(place, "&connections=1&timeout=0.5") as store:
         with (
-            store._database._pool.wire(),
+            store.database._pool.wire(),
             pytest.raises(StoreUnavailable, match=r"all 1 connections to .* were in use for 0\.5 s"),
         ):
             store.stats()
@@ -155,7 +155,7 @@ def test_connections_that_are_all_in_use_are_waited_for_as_long_as_the_url_says(
 
 def test_who_waits_for_a_connection_gets_the_next_that_is_given_back(place: Place) -> None:
     with opened(place, "&connections=1") as store:
-        with store._database._pool.wire():
+        with store.database._pool.wire():
             waiting = [threading.Thread(target=store.enqueue, args=([entry()],), daemon=True) for _ in range(10)]
             for thread in waiting:
                 thread.start()
@@ -194,14 +194,14 @@ def test_what_a_statement_that_failed_kept_from_being_prepared_is_prepared_later
 
         store.move(["one"], Move.CANCEL)
 
-        with store._database._pool.wire() as wire:
+        with store.database._pool.wire() as wire:
             assert wire.prepares
         assert job_of(store, "one").state == "cancelled"
 
 
 def test_a_server_that_goes_on_forgetting_what_is_prepared_is_told(place: Place) -> None:
     with opened(place) as store, pytest.raises(StoreUnavailable, match='"forgotten" does not exist'):
-        store._database.ask([Step(statement("execute forgotten"))])
+        store.database.ask([Step(statement("execute forgotten"))])
 
 
 def test_odd_defaults_of_a_database_change_nothing(place: Place) -> None:

@@ -70,7 +70,7 @@ def test_a_lane_is_kept_while_it_has_a_job_of_any_state(place: Place, store: Pos
     store.move(["cancelled"], Move.CANCEL)
     empty_lane(store, "nothing")
 
-    sweep_lanes(store._database)
+    sweep_lanes(store.database)
 
     assert [queue for queue, _ in place.execute(LANES)] == sorted(states)
 
@@ -79,7 +79,7 @@ def test_a_lane_is_not_swept_while_somebody_enqueues_into_it(place: Place, store
     empty_lane(store, "x")
 
     with enqueueing(store, entry(queue="x")), pytest.raises(StoreUnavailable, match="could not obtain lock"):
-        sweep_lanes(store._database)
+        sweep_lanes(store.database)
 
     assert place.execute(LANES) == [("x", "work")]
     assert len(take(store, queues=("x",))) == 1
@@ -94,7 +94,7 @@ def test_a_purge_does_not_wait_for_somebody_who_enqueues(store: PostgreSQL) -> N
 
 def test_who_enqueues_while_lanes_are_swept_makes_the_lane_anew(place: Place, store: PostgreSQL) -> None:
     empty_lane(store, "x")
-    statements = store._database.statements["forget"]
+    statements = store.database.statements["forget"]
     with psycopg.connect(place.server) as sweeper:
         sweeper.execute(statements["hold lanes"].text)
         enqueuing = started(place, lambda: store.enqueue([entry(id="late", queue="x")]))
@@ -154,10 +154,10 @@ def test_what_is_committed_late_in_its_minute_is_added_up_the_next_time(
     minute_at = clock.now
     timed.enqueue([entry()])
     clock.advance(60)
-    since = add_up_counts(timed._database, None)
+    since = add_up_counts(timed.database, None)
     place.execute("insert into S.counts values (%s, 'default', 'enqueued', 1)", minute_at)
     clock.advance(60)
 
-    add_up_counts(timed._database, since)
+    add_up_counts(timed.database, since)
 
     assert place.execute(LINES) == [(minute_at, "default", Event.ENQUEUED, 2)]

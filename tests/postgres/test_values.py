@@ -27,8 +27,8 @@ TEXTS: list[list[str | None]] = [
 
 @pytest.mark.parametrize("values", TEXTS, ids=repr)
 def test_texts_arrive_as_they_were_sent(store: PostgreSQL, values: list[str | None]) -> None:
-    assert store._database.ask([Step(ECHO, {"values": texts(values)})]) == [values]
-    assert store._database.ask([Step(ECHO, {"values": array(values)})]) == [values]
+    assert store.database.ask([Step(ECHO, {"values": texts(values)})]) == [values]
+    assert store.database.ask([Step(ECHO, {"values": array(values)})]) == [values]
 
 
 @pytest.mark.parametrize("values", [[], [0], [-1, 2**62], [True, False]], ids=repr)

@@ -184,7 +184,7 @@ def test_a_listener_that_hears_nothing_of_itself_is_not_relied_on(
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(listening, "PROOF", 0.5)
     changes: list[bool] = []
-    address = store._database.address
+    address = store.database.address
     # As behind a pooler that gives each transaction another session.
     listener = Listener(
         address,

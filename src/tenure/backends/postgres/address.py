@@ -41,6 +41,13 @@ class Address:
     connections: int = CONNECTIONS
     notify: "Address | None" = None
     """Where to listen, if not here: a pooler passes no notifications on."""
+    is_bare: bool = False
+    """Whether it is about tables of the user's alone, so that no store need be there."""
+
+    @property
+    def told(self) -> str:
+        """What it is called in an error."""
+        return repr(self.shown) if self.is_bare else f"{self.shown!r} (schema {self.schema!r})"
 
     @property
     def grace(self) -> float:

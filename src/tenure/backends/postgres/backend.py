@@ -52,52 +52,52 @@ class PostgreSQL:
     is_exclusive: ClassVar[bool] = False
 
     def __init__(self, url: str, *, shown: str | None = None, clock: Clock | None = None) -> None:
-        self._database = Database(address_of(url, shown or url), clock=clock)
-        self._tidying = Tidying(self._database)
-        self._wakeups = Wakeups(self._database)
+        self.database = Database(address_of(url, shown or url), clock=clock)
+        self._tidying = Tidying(self.database)
+        self._wakeups = Wakeups(self.database)
 
     def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
-        enqueued = enqueueing.enqueue(self._database, entries)
+        enqueued = enqueueing.enqueue(self.database, entries)
         self._wakeups.ring_for_jobs(entries)
         return enqueued
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
-        scheduled = scheduling.schedule(self._database, checked_name(name, slots), slots)
+        scheduled = scheduling.schedule(self.database, checked_name(name, slots), slots)
         if scheduled.ids:
             self._wakeups.ring_for_jobs([slot.entry for slot in slots])
         return scheduled
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        return claiming.claim(self._database, request)
+        return claiming.claim(self.database, request)
 
     def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
-        return claiming.extend(self._database, extensions)
+        return claiming.extend(self.database, extensions)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        landed = settling.settle(self._database, settlements)
+        landed = settling.settle(self.database, settlements)
         self._wakeups.ring_for_endings(settlements)
         return landed
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        ending = settling.Settling(self._database, settlements)
-        taking = claiming.steps(self._database, request)
+        ending = settling.Settling(self.database, settlements)
+        taking = claiming.steps(self.database, request)
         if ending.only_completes and len(settlements) >= BESIDE and claiming.only_takes(request):
-            ended, taken = self._database.ask_both(ending.steps, taking)
+            ended, taken = self.database.ask_both(ending.steps, taking)
         else:
-            answers = self._database.ask([*ending.steps, *taking])
+            answers = self.database.ask([*ending.steps, *taking])
             ended, taken = answers[: len(ending.steps)], answers[len(ending.steps) :]
         self._wakeups.ring_for_endings(settlements)
-        return ending.landed(ended), claiming.outcome(self._database, request, taken[-1])
+        return ending.landed(ended), claiming.outcome(self.database, request, taken[-1])
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
         step = (
-            settling.reap_expired(self._database, limit)
+            settling.reap_expired(self.database, limit)
             if worker is None
-            else settling.reap_worker(self._database, worker, started, limit)
+            else settling.reap_worker(self.database, worker, started, limit)
         )
-        (rows,) = self._database.ask([step], may_repeat=False)
+        (rows,) = self.database.ask([step], may_repeat=False)
         reaped = settling.reaped(rows)
         if any(each.state is State.QUEUED for each in reaped):
             self._wakeups.ring(None)
@@ -107,41 +107,41 @@ class PostgreSQL:
         self._wakeups.wait(queues, types, timeout)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
-        moved = moving.move(self._database, ids, move, move_note(move, reason))
+        moved = moving.move(self.database, ids, move, move_note(move, reason))
         if any(each.moved and each.state is State.QUEUED for each in moved):
             self._wakeups.ring(None)
         return moved
 
     def delete(self, ids: Sequence[str]) -> list[Moved]:
-        return moving.delete(self._database, ids)
+        return moving.delete(self.database, ids)
 
     def purge(self, purge: Purge) -> int:
-        number = moving.purge(self._database, purge)
+        number = moving.purge(self.database, purge)
         if number < purge.limit:
             self._tidying.sweep_lanes()
         return number
 
     def pause(self, queues: Sequence[str]) -> None:
-        self._database.ask([Step(self._database.statements["pause"]["pause"], {"queues": array(queues)})])
+        self.database.ask([Step(self.database.statements["pause"]["pause"], {"queues": array(queues)})])
 
     def resume(self, queues: Sequence[str]) -> None:
-        self._database.ask([Step(self._database.statements["pause"]["resume"], {"queues": array(queues)})])
+        self.database.ask([Step(self.database.statements["pause"]["resume"], {"queues": array(queues)})])
         self._wakeups.ring(queues)
 
     def find(self, query: Query) -> Page:
-        return reading.find(self._database, query)
+        return reading.find(self.database, query)
 
     def stats(self) -> Stats:
-        return reading.stats(self._database)
+        return reading.stats(self.database)
 
     def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
-        return standing(self._database, id, queues, types)
+        return standing(self.database, id, queues, types)
 
     def counts(self, since: float) -> list[Count]:
-        return reading.counts(self._database, since)
+        return reading.counts(self.database, since)
 
     def beat(self, beat: Beat, ttl: float) -> None:
-        statements, now = self._database.statements["workers"], self._database.now()
+        statements, now = self.database.statements["workers"], self.database.now()
         values: Values = {
             "name": beat.name,
             "host": beat.host,
@@ -156,30 +156,30 @@ class PostgreSQL:
         }
         silent = Step(statements["drop long silent"], {"evidence_kept": duration(EVIDENCE_KEPT), "now": now})
         # Those who come back after a long silence would else each have the other's line and wait for their own.
-        self._database.ask([Step(statements["beat" if ttl > 0 else "sign off"], values), silent])
+        self.database.ask([Step(statements["beat" if ttl > 0 else "sign off"], values), silent])
         self._tidying.add_up_counts()
 
     def migrate(self) -> Schema:
-        return self._database.migrate()
+        return self.database.migrate()
 
     def workers(self) -> list[Worker]:
-        return reading.workers(self._database)
+        return reading.workers(self.database)
 
     @contextmanager
     def transaction(self, loop: AbstractEventLoop | None = None) -> Iterator[Any]:
         """Give a connection of psycopg for the caller's statements: committed on leaving, or undone."""
-        with self._database.transactions.begun(loop) as connection:
+        with self.database.transactions.begun(loop) as connection:
             yield connection
 
     @contextmanager
     def joined(self, connection: object) -> Iterator[Joined]:
         """Give the operations that can be part of the transaction on a connection of the caller's."""
-        with self._database.joining(connection) as caller:
-            yield Joined(self._database, connection, caller, self._wakeups.ring_for_jobs)
+        with self.database.joining(connection) as caller:
+            yield Joined(self.database, connection, caller, self._wakeups.ring_for_jobs)
 
     def close(self) -> None:
         self._wakeups.close()
-        self._database.close()
+        self.database.close()
 
 
 def outstanding_sql(url: str, shown: str) -> str:

@@ -38,6 +38,8 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 
 
 class Database:
+    """The connections of one handle. If it is bare, it looks for no tables of ours: the user's own are what counts."""
+
     def __init__(self, address: Address, *, clock: Clock | None) -> None:
         self.address = address
         self.statements = statements_in(address.schema)
@@ -119,14 +121,17 @@ class Database:
         self._identity = None
 
     @contextmanager
-    def joining(self, connection: object) -> Iterator[Caller]:
-        """Give a connection of the caller's as it is used here. What it raises goes on, unless it can be explained."""
+    def joining(self, connection: object, lacking: str | None = None) -> Iterator[Caller]:
+        """Give a connection of the caller's as it is used here. What it raises goes on, unless it can be explained.
+
+        `lacking` says what is not there, if that is no store.
+        """
         try:
             yield caller_of(connection)
         except CallersOwn as exc:
             raise exc.error from exc.error.__cause__
         except Exception as exc:
-            told = trouble.of_the_caller(self.address, exc)
+            told = trouble.of_the_caller(self.address, exc, lacking)
             if told is None:
                 raise
             raise told from exc

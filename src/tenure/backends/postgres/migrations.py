@@ -67,8 +67,12 @@ class Migrations:
         return Schema(before=self._found or 0, now=current())
 
     def see_to(self, connection: psycopg.Connection[Any]) -> None:
-        """Make the schema usable, or raise, when the first connection is there."""
+        """Make the schema usable, or raise, when the first connection is there; for tables alone, look for none."""
         if self._found is not None:
+            return
+        if self._address.is_bare:
+            self._refuse(connection)
+            self._found = 0
             return
         found = self._found_in(connection)
         if found < current():
@@ -99,8 +103,7 @@ class Migrations:
 
     def _version(self, connection: psycopg.Connection[Any]) -> int:
         """Return the version; 0 if there is none. Raise for one that this tenure cannot work with."""
-        self._refuse_server(connection)
-        self._refuse_encoding(connection)
+        self._refuse(connection)
         if not _value(connection, self._statements["has schema"].text, self._address.schema):
             return 0
         version, works_from = _value(connection, self._statements["version"].text) or (0, 0)
@@ -110,6 +113,10 @@ class Migrations:
                 f"one knows up to {current()}; use a newer tenure"
             )
         return int(version)
+
+    def _refuse(self, connection: psycopg.Connection[Any]) -> None:
+        self._refuse_server(connection)
+        self._refuse_encoding(connection)
 
     def _refuse_server(self, connection: psycopg.Connection[Any]) -> None:
         version = connection.info.server_version // 10_000

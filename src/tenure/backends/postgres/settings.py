@@ -32,5 +32,9 @@ def session_settings(timeout: float) -> dict[str, str]:
         "lock_timeout": f"{timeout * 1000:.0f}",
         "idle_in_transaction_session_timeout": f"{(timeout + 60) * 1000:.0f}",
         "default_transaction_isolation": "read committed",
+        # A row of the user's is read as texts, as the driver reads them.
+        "DateStyle": "ISO",
+        "IntervalStyle": "postgres",
+        "bytea_output": "hex",
         **PLANNER,
     }

@@ -59,12 +59,13 @@ def is_forgotten(error: psycopg.Error | OSError) -> bool:
 
 def told(address: Address, error: psycopg.Error | OSError) -> TenureError:  # noqa: PLR0911 - each has its remedy
     """Return what is raised in place of the driver's error."""
-    reason = " ".join(str(error).split())
-    store = f"{address.shown!r} (schema {address.schema!r})"
+    reason = reason_of(error)
+    store = address.told
     if isinstance(error, MISSING):
         return SchemaOutdated(f"{store} lacks a table or column: {reason}; run `tenure migrate`")
     if isinstance(error, errors.InsufficientPrivilege):
-        return ConfigurationError(f"{store} may not be used by this role: {reason}; docs/postgres.md lists the rights")
+        where = "`tenure doctor` tells which are needed" if address.is_bare else "docs/postgres.md lists the rights"
+        return ConfigurationError(f"{store} may not be used by this role: {reason}; {where}")
     if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
         return StoreUnavailable(
             f"{store} took more than {address.timeout:g} s: {reason}; ask again, look for a transaction that stays "
@@ -82,16 +83,24 @@ def told(address: Address, error: psycopg.Error | OSError) -> TenureError:  # no
     return StoreUnavailable(f"{store} cannot be used: {reason}")
 
 
-def of_the_caller(address: Address, error: Exception) -> TenureError | None:
+def reason_of(error: psycopg.Error | OSError) -> str:
+    """Return what the server said in one line; without its details, which may have the values of a row."""
+    if isinstance(error, psycopg.Error) and error.diag.message_detail is not None:
+        return error.diag.message_primary or type(error).__name__
+    return " ".join(str(error).split())
+
+
+def of_the_caller(address: Address, error: Exception, lacking: str | None = None) -> TenureError | None:
     """Return what is raised in place of an error on a connection of the caller's; None if that goes on as it is.
 
     Its driver, and perhaps a library around that, is one of several: only the code of the server is the same.
     """
     state, reason = _told_by_the_server(error)
     if state in MISSING_STATES:
+        lacks = lacking or f"connection leads to a database that has no store in the schema {address.schema!r}"
         return ConfigurationError(
-            f"connection leads to a database that has no store in the schema {address.schema!r}, unlike "
-            f"{address.shown!r}; one transaction can only hold both if they are in one database: {reason}"
+            f"{lacks}, unlike {address.shown!r}; one transaction can only hold both if they are in one database: "
+            f"{reason}"
         )
     if state == errors.InvalidParameterValue.sqlstate:
         return ConfigurationError(f"the store refuses this: {reason}")
@@ -103,7 +112,7 @@ def of_the_caller(address: Address, error: Exception) -> TenureError | None:
 
 
 def unanswered_commit(address: Address, error: psycopg.Error) -> StoreUnavailable:
-    reason = " ".join(str(error).split())
+    reason = reason_of(error)
     return StoreUnavailable(
         f"{address.shown!r} did not answer to the commit, which may have landed or not: {reason}; look what became of "
         "the job"

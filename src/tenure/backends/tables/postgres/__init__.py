@@ -1,0 +1,5 @@
+"""Tables of the user's own on PostgreSQL."""
+
+from tenure.backends.tables.postgres.table import PostgresTable, open_table
+
+__all__ = ["PostgresTable", "open_table"]

@@ -1,0 +1,143 @@
+-- What the server knows of a table, and of the companion beside it.
+
+-- name: read
+-- The user's table and the companion, each null if it is not there; and the names of tables that might be meant.
+-- schema: null for the search path; table; companion: null for none, else a table of the same schema.
+with
+found as materialized (
+  select to_regclass(
+    case when cast(:schema as text) is null then '' else quote_ident(:schema) || '.' end || quote_ident(:table)
+  ) as oid
+),
+meant as materialized (
+  select 1 as number, oid from found where oid is not null
+  union all
+  select 2, beside.oid
+  from found
+  join pg_catalog.pg_class known on known.oid = found.oid
+  join pg_catalog.pg_class beside on beside.relnamespace = known.relnamespace and beside.relname = :companion
+),
+shown as (
+  select
+    meant.number,
+    json_build_object(
+      'oid', cast(relation.oid as bigint),
+      'schema', space.nspname,
+      'name', relation.relname,
+      'kind', relation.relkind,
+      'owner', pg_catalog.pg_get_userbyid(relation.relowner),
+      'has_heirs',
+      relation.relkind = 'r' and exists (select from pg_catalog.pg_inherits heir where heir.inhparent = relation.oid),
+      'has_row_security', relation.relrowsecurity,
+      'forces_row_security', relation.relforcerowsecurity,
+      'is_row_security_active', pg_catalog.row_security_active(relation.oid),
+      'columns', (
+        select json_agg(
+          json_build_object(
+            'name', attribute.attname,
+            'type', pg_catalog.format_type(attribute.atttypid, attribute.atttypmod),
+            'type_oid', cast(attribute.atttypid as bigint),
+            'base', case
+              when base_space.nspname = 'pg_catalog' then pg_catalog.format_type(base.oid, -1)
+              else quote_ident(base_space.nspname) || '.' || quote_ident(base.typname)
+            end,
+            'base_oid', cast(base.oid as bigint),
+            'longest', case
+              when base.typname in ('varchar', 'bpchar') and base.typmod > 4 then base.typmod - 4
+            end,
+            'collation', (
+              select quote_ident(collation_space.nspname) || '.' || quote_ident(known.collname)
+              from pg_catalog.pg_collation known
+              join pg_catalog.pg_namespace collation_space on collation_space.oid = known.collnamespace
+              join pg_catalog.pg_type kind on kind.oid = attribute.atttypid
+              where known.oid = attribute.attcollation and known.oid <> kind.typcollation
+            ),
+            'labels', (
+              select json_agg(label.enumlabel order by label.enumsortorder)
+              from pg_catalog.pg_enum label
+              where label.enumtypid = base.oid
+            ),
+            'is_nullable', not attribute.attnotnull,
+            'is_generated', attribute.attgenerated <> '',
+            'is_identity', attribute.attidentity <> '',
+            'default', pg_catalog.pg_get_expr(standard.adbin, standard.adrelid)
+          )
+          order by attribute.attnum
+        )
+        from pg_catalog.pg_attribute attribute
+        cross join lateral (
+          with recursive underlying as (
+            select
+              kind.oid, kind.typname, kind.typnamespace, kind.typtype, kind.typbasetype,
+              case when attribute.atttypmod >= 0 then attribute.atttypmod else kind.typtypmod end as typmod
+            from pg_catalog.pg_type kind
+            where kind.oid = attribute.atttypid
+            union all
+            select
+              kind.oid, kind.typname, kind.typnamespace, kind.typtype, kind.typbasetype,
+              case when underlying.typmod >= 0 then underlying.typmod else kind.typtypmod end
+            from underlying
+            join pg_catalog.pg_type kind on kind.oid = underlying.typbasetype
+            where underlying.typtype = 'd'
+          )
+          select oid, typname, typnamespace, typmod
+          from underlying
+          where typtype <> 'd'
+        ) base
+        join pg_catalog.pg_namespace base_space on base_space.oid = base.typnamespace
+        left join pg_catalog.pg_attrdef standard
+          on standard.adrelid = attribute.attrelid and standard.adnum = attribute.attnum
+        where attribute.attrelid = relation.oid and attribute.attnum > 0 and not attribute.attisdropped
+      ),
+      'keys', (
+        select json_agg(
+          json_build_object(
+            'name', index_of.relname,
+            'is_primary', key.indisprimary,
+            'columns', (
+              select json_agg(attribute.attname order by place.number)
+              from unnest(cast(key.indkey as smallint[])) with ordinality as place (attnum, number)
+              join pg_catalog.pg_attribute attribute
+                on attribute.attrelid = relation.oid and attribute.attnum = place.attnum
+              where place.number <= key.indnkeyatts
+            )
+          )
+          order by key.indisprimary desc, index_of.relname
+        )
+        from pg_catalog.pg_index key
+        join pg_catalog.pg_class index_of on index_of.oid = key.indexrelid
+        where
+          key.indrelid = relation.oid and key.indisunique and key.indisvalid and key.indpred is null
+          and 0 <> all (cast(key.indkey as smallint[]))
+      )
+    ) as described
+  from meant
+  join pg_catalog.pg_class relation on relation.oid = meant.oid
+  join pg_catalog.pg_namespace space on space.oid = relation.relnamespace
+)
+select json_build_array(
+  (select described from shown where number = 1),
+  (select described from shown where number = 2),
+  case when not exists (select from shown where number = 1) then (
+    select json_agg(near.name)
+    from (
+      select
+        case
+          when :schema is not null or pg_catalog.pg_table_is_visible(relation.oid) then relation.relname
+          else space.nspname || '.' || relation.relname
+        end as name
+      from pg_catalog.pg_class relation
+      join pg_catalog.pg_namespace space on space.oid = relation.relnamespace
+      where
+        relation.relkind in ('r', 'p', 'v', 'm', 'f')
+        and space.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+        and (cast(:schema as text) is null or space.nspname = :schema)
+      limit 1000
+    ) near
+  ) end,
+  (
+    select json_build_array(cast(oid as bigint), current_database(), (select system_identifier from pg_control_system()))
+    from pg_catalog.pg_database
+    where datname = current_database()
+  )
+);

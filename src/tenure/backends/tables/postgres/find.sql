@@ -1,0 +1,64 @@
+-- Show rows page by page, in their order or the reverse.
+
+-- name: page
+-- The rows that match, at most :limit, among the next :scan that are jobs; and where to go on, null for the end.
+-- The last that is looked at is found even if it does not match: it tells that there may be more.
+with
+candidate as (
+  select
+    {keys_of[job]}{turns_of[job]}, job.state, job.worker, job.attempts, job.run_at, job.record,
+    case
+      when job.state in ('completed', 'failed', 'cancelled') then coalesce(job.completed_at, job.created_at)
+      else job.created_at
+    end as last_at
+  from ({source}) job
+  where {is_asked_for} and (job.is_chosen or job.is_kept) and {is_beyond}
+  order by {order}
+  limit :scan
+),
+looked_at as (
+  select
+    {keys_of[job]}{turns_of[job]}, row_number() over (order by {order}) as number,
+    (cast(:worker as text) is null or coalesce(job.worker = :worker, false))
+    and (cast(:attempts_over as integer) is null or job.attempts > :attempts_over)
+    and (cast(:due as boolean) is null or (job.state = 'queued' and coalesce(job.run_at <= {now}, true) = :due))
+    and (
+      cast(:since as bigint) is null
+      or coalesce(job.last_at >= {now} - :since * interval '1 microsecond', false)
+    )
+    and (cast(:error as text) is null or coalesce(strpos((
+      select line.told ->> 6
+      from jsonb_path_query(job.record, '$.history[*]') with ordinality as line (told, number)
+      where line.told ->> 6 is not null and line.told ->> 0 <> 'operator'
+      order by line.number desc
+      limit 1
+    ), :error) > 0, false)) as matches
+  from candidate job
+),
+found as materialized (
+  select {keys_of[job]}{turns_of[job]}, job.number, job.matches
+  from (
+    select {keys_of[job]}{turns_of[job]}, job.number, job.matches
+    from looked_at job
+    where job.matches or job.number = :scan
+    order by {order}
+    limit :limit
+  ) job
+  limit {largest_batch}
+),
+shown as (
+  select found.number, {shown} as job
+  from found
+  join ({jobs_beside}) job on {same_key[job, found]}
+  join {rows_apart} on {row_is[job]}
+  where found.matches
+)
+select json_build_array(
+  coalesce((select json_agg(shown.job order by shown.number) from shown), '[]'),
+  (
+    select case when count(*) = :limit or max(found.number) = :scan then (
+      select {place_of[last]} from found last order by last.number desc limit 1
+    ) end
+    from found
+  )
+);

@@ -1,0 +1,66 @@
+"""Values that the user gives, for conditions and columns, as texts: what they are the server tells by their places."""
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from tenure.backends.postgres.values import Value
+from tenure.core import checks
+from tenure.core.table import TableSpec
+from tenure.errors import ConfigurationError
+
+SEVERAL = (list, tuple, set, frozenset)
+
+TEXTS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
+    (str, str.__str__),
+    (bool, lambda value: "true" if value else "false"),
+    (int, int.__repr__),
+    (float, float.__repr__),
+    ((datetime, date, time), lambda value: str(value.isoformat())),
+    (timedelta, lambda value: f"{value // timedelta(microseconds=1)} microseconds"),
+    ((Decimal, UUID), str),
+    ((bytes, bytearray, memoryview), lambda value: f"\\x{bytes(value).hex()}"),
+)
+"""By the kind of a value, how it is written; the first that fits counts."""
+
+
+def param_values(spec: TableSpec) -> dict[str, Value]:
+    """Return the values that conditions name."""
+    return {f"param_{name}": bound(f"params[{name!r}]", value) for name, value in spec.params.items()}
+
+
+def retry_values(spec: TableSpec) -> dict[str, Value]:
+    """Return what an operator's retry sets columns to."""
+    return _numbered("retry", {f"on_retry[{name!r}]": value for name, value in spec.on_retry.items()})
+
+
+def bound(option: str, value: Any) -> str | None:
+    """Return a value as text for the server, None for null."""
+    if value is None:
+        return None
+    if isinstance(value, SEVERAL):
+        return "{" + ",".join(_element(option, each) for each in value) + "}"
+    if isinstance(value, str) and value:
+        return checks.kept_text(option, str.__str__(value))
+    for kind, text in TEXTS:
+        if isinstance(value, kind):
+            return text(value)
+    raise ConfigurationError(
+        f"{option} must be text, a number, a moment, a date, a UUID, bytes, or a list of these, "
+        f"not {checks.shown(value)}"
+    )
+
+
+def _element(option: str, value: Any) -> str:
+    text = bound(option, value)
+    if text is None:
+        return "null"
+    if isinstance(value, SEVERAL):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _numbered(prefix: str, values: Mapping[str, Any]) -> dict[str, Value]:
+    return {f"{prefix}_{number}": bound(name, value) for number, (name, value) in enumerate(values.items(), start=1)}

@@ -1,0 +1,95 @@
+-- Take claims back. A row that somebody else is ending is passed over, so that nobody waits.
+-- What the work of a row would leave is looked for first: if that is there, the row is completed.
+
+-- name: expired
+-- limit; token: of one that holds rows, nothing is changed, null for none. Those whose lease ran out, the longest expired
+-- first.
+with
+expired as materialized (
+  select
+    {ours_keys},
+    {ours_roles},
+    {is_done} as is_done
+  from {home} {ours}
+  where
+    {ours}.{state} = {running} and {ours}.{leased_until} <= ({now}){zone[leased_until]} and not {is_held}
+  order by {ours}.{leased_until}, {ours_in_order}
+  limit :limit
+  for no key update skip locked
+),
+ended as materialized (
+  select
+    {keys_of[expired]}, {now} as now, 'expired' as outcome, expired.fence, expired.token, expired.worker,
+    expired.started_at, expired.leased_until, expired.run_at, expired.attempts, expired.crashes + 1 as crashes,
+    expired.record,
+    case
+      when expired.is_done then 'completed'
+      when expired.record -> 'cancel_requested' = 'true' then 'cancelled'
+      when {is_spent} then 'failed'
+      else 'queued'
+    end as state,
+    case when expired.is_done then {recovered} else '{{}}' end as added,
+    pg_catalog.format(
+      'the lease ran out at %s; worker ''%s'' had claimed the job at %s',
+      {shown_at[expired.leased_until]}, expired.worker, {shown_at[expired.started_at]}
+    ) as error
+  from expired
+),
+{ending_of_reaped},
+{changed}
+select coalesce(
+  json_agg(
+    json_build_array({key_of[ending]}, ending.state, coalesce(ending.worker, ''), ending.fence)
+    order by ending.leased_until, {keys_of[ending]}
+  ), '[]'
+)
+from ending;
+
+-- name: of the worker
+-- Those of one worker, run out or not. started: the keys of those that it had begun, if :all_started is false; the others
+-- are released.
+with
+expired as materialized (
+  select
+    {ours_keys},
+    {ours_roles},
+    {is_done} as is_done,
+    cast(:all_started as boolean) or ({ours_key}) in (select {key_names} from {asked_keys}) as is_started
+  from {home} {ours}
+  where {ours}.{state} = {running} and {ours}.{worker} = :worker
+  order by {ours}.{leased_until}, {ours_in_order}
+  limit :limit
+  for no key update skip locked
+),
+ended as materialized (
+  select
+    {keys_of[expired]}, {now} as now, begun.outcome, expired.fence, expired.token, expired.worker, expired.started_at,
+    expired.leased_until, expired.run_at, greatest(expired.attempts + begun.attempts, 0) as attempts,
+    expired.crashes + begun.crashes as crashes, expired.record,
+    case
+      when expired.is_started and expired.is_done then 'completed'
+      when expired.record -> 'cancel_requested' = 'true' then 'cancelled'
+      when expired.is_started and {is_spent} then 'failed'
+      else 'queued'
+    end as state,
+    case when expired.is_started and expired.is_done then {recovered} else '{{}}' end as added,
+    case when expired.is_started then pg_catalog.format(
+      'worker ''%s'' was said to be dead; it had claimed the job at %s',
+      expired.worker, {shown_at[expired.started_at]}
+    ) end as error
+  from expired
+  cross join lateral (
+    select 'expired' as outcome, 0 as attempts, 1 as crashes where expired.is_started
+    union all
+    select 'released', -1, 0 where not expired.is_started
+  ) begun
+),
+{ending_of_reaped},
+{changed}
+select coalesce(
+  json_agg(
+    json_build_array({key_of[ending]}, ending.state, coalesce(ending.worker, ''), ending.fence)
+    order by ending.leased_until, {keys_of[ending]}
+  ), '[]'
+)
+from ending;

@@ -1,0 +1,22 @@
+-- Count the rows by state.
+
+-- name: stats
+-- The numbers of due, scheduled, running, completed, failed and cancelled rows, since when the oldest is due, and of the
+-- completed how many were found done by the reaper and by a taker; each up to :scan.
+select json_build_array(
+  (select count(*) from (select {due} limit :scan) counted),
+  (select count(*) from (select {scheduled} limit :scan) counted),
+  (select count(*) from (select {stored[running]} limit :scan) counted),
+  (select count(*) from (select {stored[completed]} limit :scan) counted),
+  (select count(*) from (select {stored[failed]} limit :scan) counted),
+  (select count(*) from (select {stored[cancelled]} limit :scan) counted),
+  (select min(counted.run_at) from (select {due_since} as run_at {due} limit :scan) counted),
+  (
+    select count(*)
+    from (select {stored[completed]} and {held_by}.{record} ->> 'found_done' = 'recovered' limit :scan) counted
+  ),
+  (
+    select count(*)
+    from (select {stored[completed]} and {held_by}.{record} ->> 'found_done' = 'prevented' limit :scan) counted
+  )
+);

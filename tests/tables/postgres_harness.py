@@ -1,0 +1,141 @@
+"""A table of a user's on PostgreSQL, with names of its own, that the conformance suite runs on."""
+
+from collections import defaultdict
+from types import TracebackType
+from typing import ClassVar, Self
+from uuid import uuid4
+
+import psycopg
+
+from tenure.backends.protocol import Clock
+from tenure.backends.tables.postgres import PostgresTable, open_table
+from tenure.core.table import Columns, StateWords, TableSpec
+from tenure.core.table_options import table_spec
+from tenure.testing import ClaimingHarness
+from tests.servers.postgres import Server
+
+PATIENCE = "2s"
+
+COLUMNS: Columns = {
+    "state": "status",
+    "leased_until": "lease expires at",
+    "attempts": "attempt_count",
+    "worker": "processor",
+    "error": "last_error",
+    "created_at": "created_at",
+}
+WORDS: StateWords = {
+    "queued": "pending",
+    "running": "in work",
+    "completed": "done",
+    "failed": "broken",
+    "cancelled": "dropped",
+}
+
+MADE = """
+create schema {schema};
+create type {schema}.order_status as enum ('pending', 'in work', 'done', 'broken', 'dropped');
+create table {schema}.orders (
+  id uuid primary key default gen_random_uuid(),
+  number bigint generated always as identity,
+  source text not null,
+  status {schema}.order_status not null default 'pending',
+  "lease expires at" timestamptz,
+  attempt_count integer,
+  processor text,
+  last_error text,
+  created_at timestamptz not null
+);
+create index on {schema}.orders (created_at, number, id);
+"""
+
+GIVEN = """
+insert into {schema}.orders (source, created_at)
+select 'scraper', coalesce(%s, clock_timestamp())
+from generate_series(1, %s)
+returning id
+"""
+
+
+class PostgresTableHarness(ClaimingHarness):
+    """Handles on one table in a schema of its own, each with connections of its own.
+
+    Schemas are emptied and used again: to make one takes longer than most tests.
+    """
+
+    _empty: ClassVar[defaultdict[tuple[str, bool], list[str]]] = defaultdict(list)
+
+    def __init__(self, server: Server, *, is_sidecar: bool) -> None:
+        self._server = server
+        self._is_sidecar = is_sidecar
+        self._opened: list[PostgresTable] = []
+        self._connection = psycopg.connect(server.url, autocommit=True)
+        self._schema = ""
+
+    def __enter__(self) -> Self:
+        self._make()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove()
+        self._connection.close()
+
+    @property
+    def spec(self) -> TableSpec:
+        if self._is_sidecar:
+            return table_spec(
+                f"{self._schema}.orders",
+                columns={"created_at": "created_at"},
+                order_by="created_at, number",
+                where="source = :source",
+                params={"source": "scraper"},
+                sidecar=True,
+            )
+        return table_spec(
+            f"{self._schema}.orders",
+            columns=COLUMNS,
+            states=WORDS,
+            order_by="created_at, number",
+            where="source = :source",
+            params={"source": "scraper"},
+        )
+
+    def open(self, clock: Clock | None = None) -> PostgresTable:
+        self._opened.append(open_table(self._server.url, self._server.url, self.spec, clock=clock))
+        return self._opened[-1]
+
+    def given_jobs(self, number: int, clock: Clock | None = None) -> list[str]:
+        now = None if clock is None else clock()
+        rows = self._connection.execute(GIVEN.format(schema=self._schema).encode(), [now, number])
+        return [str(id) for (id,) in rows]
+
+    def clear(self) -> None:
+        self._remove()
+        self._make()
+
+    def _make(self) -> None:
+        """Take a schema whose tables are empty, or make one."""
+        empty = self._empty[self._server.url, self._is_sidecar]
+        if empty:
+            self._schema = empty.pop()
+            return
+        self._schema = f"shop_{uuid4().hex}"
+        self._connection.execute(MADE.format(schema=self._schema).encode())
+        self.open().migrate()
+
+    def _remove(self) -> None:
+        """Empty the tables for the next test; or drop them, if somebody is still at them."""
+        for each in self._opened:
+            each.close()
+        self._opened = []
+        tables = ["orders", "tenure_orders"] if self._is_sidecar else ["orders"]
+        try:
+            self._connection.execute(f"set lock_timeout = '{PATIENCE}'".encode())
+            self._connection.execute("; ".join(f"delete from {self._schema}.{each}" for each in tables).encode())
+        except psycopg.errors.Error:
+            self._connection.execute("set lock_timeout = 0")
+            self._connection.execute(f"drop schema {self._schema} cascade".encode())
+        else:
+            self._empty[self._server.url, self._is_sidecar].append(self._schema)

@@ -1,0 +1,84 @@
+"""A schema of a server for the tables of one test, and tables in it that can be claimed from."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+from tenure.backends.protocol import Clock
+from tenure.backends.tables.postgres import PostgresTable, open_table
+from tenure.backends.tables.postgres.layout import Layout
+from tenure.backends.tables.postgres.place import Place
+from tenure.core.operations import Query
+from tenure.core.table import TableSpec
+from tenure.core.table_options import table_spec
+from tests.servers.postgres import Server
+
+ORDERS = "create table S.orders (id bigint primary key, source text, status text not null default 'queued')"
+"""A table as most tests have it."""
+
+
+class Shop:
+    """In what is executed, S is the schema."""
+
+    def __init__(self, server: Server) -> None:
+        self.url = server.url
+        self.schema = f"shop_{uuid4().hex}"
+        self.connection = psycopg.connect(server.url, autocommit=True)
+        self._opened: list[PostgresTable] = []
+
+    def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        cursor = self.connection.execute(self.named(statement).encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def named(self, statement: str) -> str:
+        return statement.replace("S.", f"{self.schema}.")
+
+    def spec(self, name: str = "orders", **options: Any) -> TableSpec:
+        return table_spec(name, schema=self.schema, **options)
+
+    def open(
+        self, name: str = "orders", *, clock: Clock | None = None, url: str | None = None, **options: Any
+    ) -> PostgresTable:
+        """Return a table as it is described, whatever it lacks."""
+        url = url or self.url
+        self._opened.append(open_table(url, url, self.spec(name, **options), clock=clock))
+        return self._opened[-1]
+
+    def fit(self, name: str = "orders", **options: Any) -> PostgresTable:
+        """Return a table after what it lacks was added."""
+        table = self.open(name, **options)
+        for statement in statements_of(Place(table._database, table.spec).look()):
+            self.connection.execute(statement.encode())
+        return table
+
+    def close(self) -> None:
+        for each in self._opened:
+            each.close()
+        self.connection.execute(f"drop schema {self.schema} cascade".encode())
+        self.connection.close()
+
+
+@contextmanager
+def new_shop(server: Server) -> Iterator[Shop]:
+    shop = Shop(server)
+    shop.connection.execute(f"create schema {shop.schema}".encode())
+    try:
+        yield shop
+    finally:
+        shop.close()
+
+
+def statements_of(layout: Layout) -> list[str]:
+    """Return what makes a table fit: its columns, or its companion."""
+    if layout.spec.is_sidecar and layout.catalogue.companion is None:
+        return [layout.companion_made()]
+    return [layout.adding(layout.missing)] if layout.missing else []
+
+
+def shown(table: PostgresTable, **conditions: Any) -> list[tuple[str, str]]:
+    """Return the ids and states of the rows that are jobs, in their order."""
+    jobs = table.find(Query(newest_first=False, **conditions)).jobs
+    return [(job.id, job.state.value) for job in jobs]
