@@ -22,13 +22,14 @@ from tests.servers.schemas import Schemas
 from tests.servers.servers import Servers, shared_names, shared_redis_clusters, shared_redis_names
 from tests.system import poolers
 from tests.system.poolers import Poolers, Way
+from tests.tables import harnesses
 
 from tenure.backends.memory import Memory
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.protocol import Clock
 from tenure.backends.redis import Redis
 from tenure.backends.sqlite import SQLite
-from tenure.testing import Harness
+from tenure.testing import ClaimingHarness, Harness
 
 ROOT = Path(__file__).parent
 SYSTEM = ROOT / "tests" / "system"
@@ -36,6 +37,9 @@ HOME = pytest.StashKey[Path]()
 
 REDIS = [*shared_redis_names(), *shared_redis_clusters()]
 """The stores of Redis and Valkey that what is for all stores runs on."""
+
+ONE_OF_A_KIND = ("tests/jobs/", "tests/worker/")
+"""Where tests know no more of a store than what every store has to keep to."""
 
 # Before any test imports them, from wherever.
 for name in ("building", "machine", "racing"):
@@ -218,10 +222,12 @@ def own_redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnR
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of the client on one server of a kind, the newest: what differs between them is the store's."""
+    """Run the tests of client and worker on one server of a kind, the newest: what differs is the store's to see to."""
     others = [*shared_names()[:-1], *(name for name in REDIS if name != shared_redis_names()[-1])]
     left_out = [f"[{name}" for name in others]
-    items[:] = [item for item in items if "tests/jobs/" not in item.nodeid or not any(map(item.nodeid.count, left_out))]
+    items[:] = [
+        item for item in items if not item.nodeid.startswith(ONE_OF_A_KIND) or not any(map(item.nodeid.count, left_out))
+    ]
 
 
 def pytest_collection_finish() -> None:
@@ -234,7 +240,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what is for all stores on each of them; in the system tier, on those behind a pooler."""
     if "harness" in metafunc.fixturenames:
         is_system = metafunc.config.getoption("system")
-        stores = poolers.names() if is_system else ["memory", "sqlite", *shared_names(), *REDIS]
+        tables = harnesses.names() if "conformance/claiming/" in metafunc.definition.nodeid else []
+        stores = poolers.names() if is_system else ["memory", "sqlite", *shared_names(), *REDIS, *tables]
         metafunc.parametrize("harness", stores, indirect=True)
 
 
@@ -245,9 +252,13 @@ def running_poolers(servers: Servers) -> Iterator[Poolers]:
 
 
 @pytest.fixture
-def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+def harness(request: pytest.FixtureRequest) -> Iterator[ClaimingHarness]:
     if request.param == "memory":
         yield MemoryHarness()
+        return
+    if request.param in harnesses.names():
+        with harnesses.made(request.param, request.getfixturevalue("servers")) as table:
+            yield table
         return
     harness = harness_of(request)
     yield harness

@@ -18,7 +18,7 @@ from tenure.backends.postgres.rows import Row
 from tenure.backends.postgres.values import array
 from tenure.backends.postgres.wire import BEGIN, COMMIT, Step, Wire
 from tenure.core.operations import ClaimRequest
-from tenure.worker.claimer import HINT_KEPT
+from tenure.worker.supply import HINT_KEPT
 
 ID, KIND, QUEUE, PRIORITY, RUN_AT, FENCE, SEQUENCE = 0, 1, 2, 4, 5, 11, -1
 """Where these stand in a row."""

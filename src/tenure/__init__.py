@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tenure.aio import AsyncClaim, AsyncClaims, AsyncJobs, AsyncTask
+    from tenure.aio.table import AsyncTable, AsyncTableClaim, AsyncTableClaims
     from tenure.backends.clients import RedisStore
+    from tenure.backends.tables.protocol import Finding, Gravity
     from tenure.claim import Claim
     from tenure.claims import Claims
     from tenure.core.answers import Cancel, Fail, Retry, Snooze
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tenure.core.operations import Count, Event, Moved, Reaped, Refusal, Schema, Stats, StatsRow, Worker
     from tenure.core.reasons import Reason, ReasonKind
     from tenure.core.retry import Backoff
+    from tenure.core.table import Columns, StateWords
     from tenure.errors import (
         ClaimLost,
         ConfigurationError,
@@ -34,14 +37,20 @@ if TYPE_CHECKING:
     )
     from tenure.jobs import Jobs
     from tenure.keep import Keep
+    from tenure.row_claims import TableClaim, TableClaims
+    from tenure.rows import Row
     from tenure.run import Interrupted, Run, current
+    from tenure.table import Table
     from tenure.tasks.task import Task
+    from tenure.worker.together import work
 
     __version__: str
 else:
     PLACES = {
         "tenure.aio": ("AsyncClaim", "AsyncClaims", "AsyncJobs", "AsyncTask"),
+        "tenure.aio.table": ("AsyncTable", "AsyncTableClaim", "AsyncTableClaims"),
         "tenure.backends.clients": ("RedisStore",),
+        "tenure.backends.tables.protocol": ("Finding", "Gravity"),
         "tenure.claim": ("Claim",),
         "tenure.claims": ("Claims",),
         "tenure.core.answers": ("Cancel", "Fail", "Retry", "Snooze"),
@@ -60,6 +69,7 @@ else:
         ),
         "tenure.core.reasons": ("Reason", "ReasonKind"),
         "tenure.core.retry": ("Backoff",),
+        "tenure.core.table": ("Columns", "StateWords"),
         "tenure.errors": (
             "ClaimLost",
             "ConfigurationError",
@@ -77,8 +87,12 @@ else:
         ),
         "tenure.jobs": ("Jobs",),
         "tenure.keep": ("Keep",),
+        "tenure.row_claims": ("TableClaim", "TableClaims"),
+        "tenure.rows": ("Row",),
         "tenure.run": ("Interrupted", "Run", "current"),
+        "tenure.table": ("Table",),
         "tenure.tasks.task": ("Task",),
+        "tenure.worker.together": ("work",),
     }
 
     def __getattr__(name: str) -> object:
@@ -98,12 +112,16 @@ __all__ = [
     "AsyncClaim",
     "AsyncClaims",
     "AsyncJobs",
+    "AsyncTable",
+    "AsyncTableClaim",
+    "AsyncTableClaims",
     "AsyncTask",
     "Backoff",
     "Cancel",
     "Claim",
     "ClaimLost",
     "Claims",
+    "Columns",
     "ConfigurationError",
     "Count",
     "DuplicateTask",
@@ -111,6 +129,8 @@ __all__ = [
     "Event",
     "Explanation",
     "Fail",
+    "Finding",
+    "Gravity",
     "Interrupted",
     "InvalidPayload",
     "Job",
@@ -131,17 +151,23 @@ __all__ = [
     "RedisStore",
     "Refusal",
     "Retry",
+    "Row",
     "Run",
     "Schema",
     "SchemaOutdated",
     "Snooze",
     "State",
+    "StateWords",
     "Stats",
     "StatsRow",
     "StoreUnavailable",
+    "Table",
+    "TableClaim",
+    "TableClaims",
     "Task",
     "TenureError",
     "UnknownTask",
     "Worker",
     "current",
+    "work",
 ]

@@ -26,7 +26,7 @@ from tenure.transaction import Transaction, transactional
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from tenure.aio import AsyncClaim, AsyncJobs
+    from tenure.aio.claims import AsyncClaim, Twins
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +36,13 @@ TAKEN = "another claim, a reaper or an operator took it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """What every claim of a `Jobs` shares."""
+    """What every claim of a source shares."""
 
     store: Claiming
     keeper: Keeper
     backoff: Backoff
     random: Random
-    twin: "Callable[[], AsyncJobs | None]" = lambda: None
+    twin: "Callable[[], Twins | None]" = lambda: None
     """Finds what calls for async code go through; without it, each has a thread of its own."""
 
 
@@ -99,7 +99,7 @@ class Claim:
     @property
     def aio(self) -> "AsyncClaim":
         """The same claim for async code: every verb awaited."""
-        from tenure.aio import AsyncClaim
+        from tenure.aio.claims import AsyncClaim
 
         return AsyncClaim(self, self._holder.twin)
 
@@ -137,13 +137,29 @@ class Claim:
             mistake = ConfigurationError(f"give an answer such as tenure.Retry(), not the class {result.__name__}")
             return self.failure(mistake), mistake
         try:
-            return self._completion(result), None
+            return self.completion(result), None
         except InvalidPayload as exc:
             # The work is done and must not be repeated for the sake of a result that cannot be kept.
             return (
-                transitions.completed_without_result(self.lease.hold),
+                self.completion_without_result(),
                 InvalidPayload(f"job {self.id!r} is completed, but {exc}"),
             )
+
+    def completion(self, result: Any = None) -> Settlement:
+        """Return the settlement that completes the job."""
+        completion = transitions.completed(self.lease.hold, result)
+        if completion.result_dropped:
+            log.warning(
+                "the result of job %s has more than %s bytes of JSON and is dropped",
+                self.id,
+                f"{LONGEST:,}",
+                extra=facts(self.job),
+            )
+        return completion
+
+    def completion_without_result(self) -> Settlement:
+        """Return the same for a result that cannot be kept."""
+        return transitions.completed_without_result(self.lease.hold)
 
     def failure(self, why: str | BaseException, *, final: bool = False) -> Settlement:
         """Return the settlement that a failure asks for."""
@@ -160,7 +176,7 @@ class Claim:
         With a `connection` this is part of its transaction: if that is rolled back, so is the completion. It should be
         the last statement before the commit.
         """
-        settlement = self._completion(result)
+        settlement = self.completion(result)
         if connection is None:
             self.settle(settlement)
         else:
@@ -330,17 +346,6 @@ class Claim:
     def _is_held_in(self, joined: Joined) -> bool:
         (holding,) = joined.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])
         return holding is not Holding.LOST
-
-    def _completion(self, result: Any) -> Settlement:
-        completion = transitions.completed(self.lease.hold, result)
-        if completion.result_dropped:
-            log.warning(
-                "the result of job %s has more than %s bytes of JSON and is dropped",
-                self.id,
-                f"{LONGEST:,}",
-                extra=facts(self.job),
-            )
-        return completion
 
     def _answer(self, answer: Answer) -> Settlement:
         holder = self._holder

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from tenure.claim import Claim, Holder
 from tenure.core.job import Outcome
@@ -14,21 +14,24 @@ from tenure.facts import facts
 log = logging.getLogger(__name__)
 
 
-class Claims(list[Claim]):
+C = TypeVar("C", bound=Claim)
+
+
+class ClaimsOf(list[C], Generic[C]):
     """The claims of one request, in their order. As a block, all are kept alive; the unsettled are released.
 
     An exception that leaves the block is recorded on the claim that the loop is at, or on the only one, if that is not
     settled: so a job that fails each time is not given back for ever.
     """
 
-    def __init__(self, holder: Holder, claims: Iterable[Claim] = ()) -> None:
+    def __init__(self, holder: Holder, claims: Iterable[C] = ()) -> None:
         super().__init__(claims)
         self._holder = holder
         # The list is the caller's to change; what was claimed is not.
         self._all = tuple(list.__iter__(self))
-        self._at: Claim | None = None
+        self._at: C | None = None
 
-    def __iter__(self) -> Iterator[Claim]:
+    def __iter__(self) -> Iterator[C]:
         for claim in super().__iter__():
             self._at = claim
             yield claim
@@ -77,3 +80,11 @@ class Claims(list[Claim]):
                     extra=facts(claim.job),
                 )
             claim.note(settlement, landed=landed)
+
+
+class Claims(ClaimsOf[Claim]):
+    """The claims of one request for jobs, in their order. As a block, all are kept alive; the unsettled are released.
+
+    An exception that leaves the block is recorded on the claim that the loop is at, or on the only one, if that is not
+    settled: so a job that fails each time is not given back for ever.
+    """

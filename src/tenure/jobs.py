@@ -1,52 +1,31 @@
 """The client: everything that can be done with jobs, over any store."""
 
-import random
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
-from weakref import ref
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tenure import results
-from tenure.backends.protocol import SWEEP, Backend
+from tenure.backends.protocol import Backend
 from tenure.backends.urls import Store, name_of, open_store
-from tenure.claim import Claim, Holder, lost
+from tenure.claim import Claim, Holder
 from tenure.claims import Claims
 from tenure.core import checks
 from tenure.core.checks import Seconds, known_options
 from tenure.core.explanation import Explanation, asked_for_with, explain
 from tenure.core.filters import Filters, Names, States, has_condition, query_of, states_of
 from tenure.core.job import FINISHED, LIVE, Job, NewJob, OnConflict, State
-from tenure.core.operations import (
-    COUNTS_KEPT,
-    LARGEST_BATCH,
-    MOST_ENQUEUED,
-    Beat,
-    ClaimRequest,
-    Count,
-    Hold,
-    Move,
-    Moved,
-    Purge,
-    Query,
-    Reaped,
-    Schema,
-    Stats,
-    hold_of,
-    lease_of,
-)
+from tenure.core.operations import COUNTS_KEPT, MOST_ENQUEUED, Beat, Count, Move, Moved, Purge, Reaped, Schema, Stats
 from tenure.core.operations import Worker as KnownWorker
 from tenure.core.retry import Backoff
-from tenure.core.transitions import released
-from tenure.errors import ConfigurationError, StoreUnavailable
-from tenure.identity import new_id, new_token, this_process
+from tenure.errors import ConfigurationError
+from tenure.identity import new_id
 from tenure.keep import Keep
-from tenure.keeper import Keeper, Lease, ticks
+from tenure.keeper import Lease
+from tenure.source import Source, batches_of, checked, request_of
 from tenure.tasks.registry import Registry
 from tenure.transaction import transactional
 from tenure.worker_options import WorkerOptions
@@ -58,29 +37,21 @@ if TYPE_CHECKING:
     from tenure.testing import Rehearsal
     from tenure.worker import Summary, Worker
 
-T = TypeVar("T")
 
-LONGEST_POLL = 1.0
-"""Seconds after which a waiting claim looks again, even if nothing woke it."""
-
-CLOSED = "this Jobs is closed; make a new one to go on"
-
-
-class Jobs(Registry):
+class Jobs(Registry, Source[Backend, Claim]):
     """A store of jobs, opened at first use, and the tasks that workers run. Safe to share between threads.
 
     `store` is a URL, a function that returns one, a `redis.Redis` or a `Backend`; without it the URL is `$TENURE_URL`.
     """
 
+    kind = "Jobs"
+
     @known_options
     def __init__(self, store: Store | None = None, *, backoff: Backoff | None = None, keep: Keep | None = None) -> None:
-        super().__init__()
-        self.keep = _checked("keep", keep or Keep(), Keep)
+        Registry.__init__(self)
+        Source.__init__(self, backoff)
+        self.keep = checked("keep", keep or Keep(), Keep)
         self._store = store
-        self._backoff = _checked("backoff", backoff or Backoff(), Backoff)
-        self._lock = threading.Lock()
-        self._opened: tuple[Backend, Holder] | None = None
-        self._is_closed = False
         self._twin: AsyncJobs | None = None
 
     def __repr__(self) -> str:
@@ -146,7 +117,7 @@ class Jobs(Registry):
         """Store all of these jobs, or none; return their ids in order. With a `connection`, in its transaction."""
         if not isinstance(jobs, Iterable):
             raise ConfigurationError(f"enqueue_many takes several jobs, not {jobs!r}")
-        entries = [_checked("a job", job, NewJob).entry(new_id()) for job in islice(jobs, MOST_ENQUEUED + 1)]
+        entries = [checked("a job", job, NewJob).entry(new_id()) for job in islice(jobs, MOST_ENQUEUED + 1)]
         if len(entries) > MOST_ENQUEUED:
             raise ConfigurationError(f"one request stores at most {MOST_ENQUEUED:,} jobs; enqueue them in parts")
         if not entries:
@@ -171,14 +142,8 @@ class Jobs(Registry):
 
         Use the claims as a block to have them kept alive while you work; those you do not settle are released.
         """
-        request = request_of(queues, types, limit, lease, worker)
-        ends_at = ticks() + checks.seconds("wait", wait)
-        while True:
-            claims = self._look(request)
-            left = ends_at - ticks()
-            if claims or left <= 0:
-                return claims
-            self._backend.wait(request.queues, request.types, min(left, LONGEST_POLL))
+        claims: Claims = self._take(request_of(queues, types, limit, lease, worker), wait)
+        return claims
 
     @known_options
     def claimed(self, id: str, *, fence: int, token: str, lease: Seconds = 60.0) -> Claim:
@@ -188,12 +153,7 @@ class Jobs(Registry):
         extended or settled; entered as a block it is extended first, and kept alive. Until then it counts as lost here,
         as nobody here knows how much of its lease is left, but it can be settled.
         """
-        hold = hold_of(id, fence, token)
-        unproven = Lease.unproven(hold, lease_of(lease))
-        job = self.get(id)
-        if job is None or job.state is not State.RUNNING or job.fence != fence:
-            raise lost(hold)
-        return Claim(self._open()[1], job, unproven)
+        return self._claimed(id, fence, token, lease)
 
     @known_options
     def reap(self, *, worker: str | None = None) -> list[Reaped]:
@@ -201,12 +161,7 @@ class Jobs(Registry):
 
         Claims do the first by themselves; this does it now.
         """
-        worker = checks.optional(checks.name, "worker", worker)
-        reaped = found = self._backend.reap(worker=worker)
-        # A short answer is the end. One who was taken for dead and lives may claim the same jobs again, and hold them.
-        while len(found) == SWEEP:
-            found = self._backend.reap(worker=worker)
-            reaped = [*reaped, *found]
+        reaped = self._reap(worker)
         if worker is not None:
             # After that: the history tells its last sign of life.
             self._backend.beat(Beat(name=worker, host="", pid=0, version=""), 0.0)
@@ -215,8 +170,7 @@ class Jobs(Registry):
     @known_options
     def get(self, id: str) -> Job | None:
         """Return the job, or None if there is none of this id."""
-        jobs = self._backend.find(Query(ids=(checks.name("id", id),))).jobs
-        return jobs[0] if jobs else None
+        return self._job(self._id_of(id))
 
     @known_options
     def wait_for(self, id: str, timeout: Seconds | None = None) -> Job:
@@ -239,13 +193,9 @@ class Jobs(Registry):
         seconds); after a second one, none. Async tasks run on an event loop, others in threads; neither is the thread
         that calls this.
         """
-        from tenure.worker import Worker, stopped_by_signals
+        from tenure.worker import work
 
-        worker = Worker(self, options)
-        with stopped_by_signals(worker):
-            worker.start()
-            worker.join()
-        return worker.summary
+        return work(self, **options)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> "Worker":
         """Return a worker with the options of `work`, to be used as a block: it runs beside what the block does."""
@@ -293,18 +243,18 @@ class Jobs(Registry):
         self, ids: Names | None = None, *, reason: str | None = None, all: bool = False, **filters: Unpack[Filters]
     ) -> list[Moved]:
         """Queue failed or cancelled jobs again, with fresh attempts: those named, or the failed ones that match."""
-        return self._move(Move.RETRY, ids, filters, states=frozenset({State.FAILED}), reason=reason, all=all)
+        return self._move_jobs(Move.RETRY, ids, filters, states=frozenset({State.FAILED}), reason=reason, all=all)
 
     def cancel(
         self, ids: Names | None = None, *, reason: str | None = None, all: bool = False, **filters: Unpack[Filters]
     ) -> list[Moved]:
         """Cancel queued jobs and ask running ones to stop: those named, or those that match."""
-        return self._move(Move.CANCEL, ids, filters, states=LIVE, reason=reason, all=all)
+        return self._move_jobs(Move.CANCEL, ids, filters, states=LIVE, reason=reason, all=all)
 
     @known_options
     def delete(self, ids: Names) -> list[Moved]:
         """Forget these jobs, if they are finished."""
-        return [each for batch in _batches(ids) for each in self._backend.delete(batch)]
+        return [each for batch in self._batches(ids) for each in self._backend.delete(batch)]
 
     @known_options
     def purge(self, older_than: Seconds, *, state: States | None = None, queue: Names | None = None) -> int:
@@ -336,74 +286,22 @@ class Jobs(Registry):
         """Bring the store's schema up to date, making the store if there is none; tell which version it had and has."""
         return self._backend.migrate()
 
-    def close(self) -> None:
-        """Stop keeping leases and close the store. Closing again does nothing."""
-        with self._lock:
-            self._is_closed = True
-            opened, self._opened = self._opened, None
-        threads = None if self._twin is None else self._twin.threads
-        if threads is not None:
-            # What is under way needs the store.
-            threads.finish()
-        if opened is not None:
-            backend, holder = opened
-            holder.keeper.stop()
-            backend.close()
-        if threads is not None:
-            threads.join()
+    def _open_store(self) -> Backend:
+        return open_store(self._store)
 
-    def __enter__(self) -> Self:
-        return self
+    def _claim_of(self, holder: Holder, job: Job, lease: Lease) -> Claim:
+        return Claim(holder, job, lease)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _claims_of(self, holder: Holder, claims: Sequence[Claim]) -> Claims:
+        return Claims(holder, claims)
 
-    @property
-    def _backend(self) -> Backend:
-        return self._open()[0]
+    def _id_of(self, id: object) -> str:
+        return checks.name("id", id)
 
-    def _open(self) -> tuple[Backend, Holder]:
-        if (opened := self._opened) is not None:
-            return opened
-        with self._lock:
-            if self._is_closed:
-                raise StoreUnavailable(CLOSED)
-            if self._opened is None:
-                backend = open_store(self._store)
-                keeper = Keeper(backend.extend)
-                holder = Holder(
-                    store=backend, keeper=keeper, backoff=self._backoff, random=random.random, twin=_twin_of(ref(self))
-                )
-                self._opened = backend, holder
-            return self._opened
+    def _batches(self, ids: Names) -> Iterator[list[str]]:
+        return batches_of(checks.any_names("ids", ids))
 
-    def _look(self, request: ClaimRequest) -> Claims:
-        """Claim once, under a token of its own."""
-        request = replace(request, token=new_token())
-        backend, holder = self._open()
-        sent_at = ticks()
-        jobs = backend.claim(request).jobs
-        return self._claims(holder, jobs, request, sent_at)
-
-    def _claims(self, holder: Holder, jobs: Sequence[Job], request: ClaimRequest, sent_at: float) -> Claims:
-        holds = [Hold(id=job.id, fence=job.fence, token=request.token) for job in jobs]
-        if self._is_closed and holds:
-            holder.store.settle([released(hold) for hold in holds])
-            raise StoreUnavailable(CLOSED)
-        leases = [Lease(hold, request.lease, sent_at, job=job) for hold, job in zip(holds, jobs, strict=True)]
-        return Claims(holder, [Claim(holder, job, lease) for job, lease in zip(jobs, leases, strict=True)])
-
-    def _pages(self, query: Query) -> Iterator[list[Job]]:
-        while True:
-            page = self._backend.find(query)
-            yield page.jobs
-            if page.cursor is None:
-                return
-            query = replace(query, cursor=page.cursor)
-
-    def _move(
+    def _move_jobs(
         self,
         move: Move,
         ids: Names | None,
@@ -414,51 +312,12 @@ class Jobs(Registry):
         all: bool,
     ) -> list[Moved]:
         query = query_of(move.value, filters, "ids", "reason", "all")
-        reason = checks.optional(checks.text, "reason", reason)
-        if (ids is not None) + has_condition(filters) + checks.truth("all", all) != 1:
-            raise ConfigurationError(
-                f"say which jobs to {move}, in one way: ids, or conditions such as queue='mail', or all=True"
-            )
-        if ids is not None:
-            batches = _batches(ids)
-        else:
-            query = query if query.states is not None else replace(query, states=states)
-            batches = ([job.id for job in page] for page in self._pages(query))
-        return [each for batch in batches for each in self._backend.move(batch, move, reason)]
-
-
-def request_of(
-    queues: Names | None, types: Names | None, limit: int, lease: Seconds, worker: str | None
-) -> ClaimRequest:
-    """Return what a claim asks for, or raise for an option that cannot be used."""
-    return ClaimRequest(
-        queues=checks.optional(checks.names, "queues", queues),
-        types=checks.optional(checks.names, "types", types),
-        limit=limit,
-        lease=lease_of(lease),
-        worker=this_process() if worker is None else worker,
-        token=new_token(),
-    )
-
-
-def _twin_of(jobs: "ref[Jobs]") -> "Callable[[], AsyncJobs | None]":
-    """Return what finds the twin of a `Jobs`, if that is still there: claims are no reason to keep it."""
-
-    def twin() -> "AsyncJobs | None":
-        found = jobs()
-        return None if found is None else found.aio
-
-    return twin
-
-
-def _checked(what: str, value: T, kind: type[T]) -> T:
-    if not isinstance(value, kind):
-        raise ConfigurationError(f"{what} must be a {kind.__name__}, not {value!r}")
-    return value
-
-
-def _batches(ids: Names) -> Iterator[list[str]]:
-    """Yield the ids, each once, by the thousand."""
-    named = checks.any_names("ids", ids)
-    for start in range(0, len(named), LARGEST_BATCH):
-        yield list(named[start : start + LARGEST_BATCH])
+        return self._move(
+            move,
+            ids,
+            query if query.states is not None else replace(query, states=states),
+            is_all=all,
+            has_condition=has_condition(filters),
+            reason=reason,
+            like="queue='mail'",
+        )

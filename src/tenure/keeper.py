@@ -119,9 +119,10 @@ def _end_of(sent_at: float, length: float) -> float:
 class Keeper:
     """Extends what it is given to keep, a third of each lease after the last time."""
 
-    def __init__(self, extend: Extend, ticks: Ticks = ticks) -> None:
+    def __init__(self, extend: Extend, ticks: Ticks = ticks, kind: str = "Jobs") -> None:
         self._extend = extend
         self._ticks = ticks
+        self._kind = kind
         self._begin()
 
     def _begin(self) -> None:
@@ -139,7 +140,7 @@ class Keeper:
         self._begin_anew_in_a_child()
         with self._lock:
             if self._is_stopped:
-                raise StoreUnavailable("the Jobs of this claim is closed, so its lease cannot be kept")
+                raise StoreUnavailable(f"the {self._kind} of this claim is closed, so its lease cannot be kept")
             for lease in leases:
                 lease.blocks += 1
                 self._keep(lease)

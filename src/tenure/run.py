@@ -3,7 +3,7 @@
 from asyncio import CancelledError
 from contextvars import ContextVar
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenure.claim import Claim, Holder
 from tenure.core.answers import Answer, Cancel
@@ -91,6 +91,23 @@ class Run(Claim):
     def idempotency_key(self) -> str:
         """What to send along to others who tell repeated requests apart: the same in every attempt of this job."""
         return self.job.id
+
+    @property
+    def found_done(self) -> bool:
+        """Whether the work was found to be done; only that of a row can be."""
+        return False
+
+    @property
+    def row(self) -> Any:
+        """The row that it is of, for a handler of a table."""
+        raise self._no_row()
+
+    def already_done(self) -> bool:
+        """Ask whether the work of the row is done, as the `done_if` of its table says, now."""
+        raise self._no_row()
+
+    def _no_row(self) -> NoClaim:
+        return NoClaim(f"job {self.id!r} is no row of a table; see tenure.current().job.payload")
 
     @property
     def is_stopping(self) -> bool:

@@ -110,7 +110,7 @@ class Transaction:
         claim = self._claim
         if isinstance(claim.result, Answer):
             raise ConfigurationError(f"a transaction completes the job; raise {claim.result} instead, which undoes it")
-        completion = transitions.completed(claim.lease.hold, claim.result)
+        completion = claim.completion(claim.result)
         with self._store.joined(self._usable(connection)) as joined:
             (landed,) = joined.settle([completion])
         if not landed:

@@ -18,7 +18,7 @@ LONGEST_GRACE = 86_400.0
 
 
 class WorkerOptions(TypedDict, total=False):
-    """What can be said about a worker: see `Jobs.work`."""
+    """What can be said about a worker: see `Jobs.work`. `queues`, `types` and `lease` are about jobs, not tables."""
 
     queues: Names | None
     types: Names | None
@@ -31,10 +31,10 @@ class WorkerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The same, checked."""
+    """The same, checked. `types` of None are all that there are tasks for."""
 
     queues: tuple[str, ...] | None
-    types: tuple[str, ...]
+    types: tuple[str, ...] | None
     concurrency: int
     lease: float
     grace: float
@@ -42,17 +42,19 @@ class Settings:
     name: str
 
 
-def settings_of(options: WorkerOptions, tasks: Mapping[str, Any]) -> Settings:
-    """Return what the options mean for a worker of these tasks, or raise."""
+def settings_of(options: WorkerOptions, tasks: Mapping[str, Any] | None) -> Settings:
+    """Return what the options mean for a worker of these tasks, or raise; None if it is for tables alone."""
     checks.refuse_unknown("work", options, WorkerOptions.__annotations__)
-    if not tasks:
+    types = checks.optional(checks.names, "types", options.get("types"))
+    if tasks is None:
+        _refuse_what_is_for_jobs(options)
+    elif not tasks:
         raise ConfigurationError("there is nothing to run: make a task of a function with @jobs.task, then start")
-    named = options.get("types")
-    types = tuple(tasks) if named is None else checks.names("types", named)
-    for type in types:
-        if type not in tasks:
+    for type in types or ():
+        if type not in (tasks or {}):
             raise UnknownTask(
-                f"no task is registered under the type {type!r}{checks.nearest(type, tasks)}; import its module first"
+                f"no task is registered under the type {type!r}{checks.nearest(type, tasks or {})}; "
+                "import its module first"
             )
     return Settings(
         queues=checks.optional(checks.names, "queues", options.get("queues")),
@@ -63,6 +65,12 @@ def settings_of(options: WorkerOptions, tasks: Mapping[str, Any]) -> Settings:
         drain=checks.truth("drain", options.get("drain", False)),
         name=_unique(checks.optional(checks.name, "name", options.get("name"))),
     )
+
+
+def _refuse_what_is_for_jobs(options: WorkerOptions) -> None:
+    for option in ("queues", "types"):
+        if options.get(option) is not None:
+            raise ConfigurationError(f"{option} choose jobs, and there are only tables here; leave {option} out")
 
 
 def _unique(name: str | None) -> str:

@@ -43,7 +43,8 @@ def state_of(ajobs: tenure.AsyncJobs, claim: tenure.AsyncClaim) -> str:
 
 
 def verbs(kind: type) -> dict[str, Callable[..., object]]:
-    return {name: each for name, each in vars(kind).items() if callable(each) and not name.startswith("_")}
+    ours = [vars(each) for each in reversed(kind.__mro__) if each.__module__.startswith("tenure.")]
+    return {name: each for own in ours for name, each in own.items() if callable(each) and not name.startswith("_")}
 
 
 def options_of(verb: Callable[..., object]) -> list[inspect.Parameter]:
@@ -51,6 +52,8 @@ def options_of(verb: Callable[..., object]) -> list[inspect.Parameter]:
 
 
 INTERNAL = {
+    "completion",
+    "completion_without_result",
     "note",
     "ending_by",
     "ending_with",
@@ -69,13 +72,23 @@ INTERNAL = {
 }
 """What a `Claim` has for the modules around it."""
 
+REGISTERING = {"task", "cron", "around", "lifespan", "handler"}
+"""What is the same for both, and has no twin."""
+
 
 @pytest.mark.parametrize(
     ("kind", "twin"),
-    [(tenure.Jobs, tenure.AsyncJobs), (tenure.Claim, tenure.AsyncClaim), (tenure.Claims, tenure.AsyncClaims)],
+    [
+        (tenure.Jobs, tenure.AsyncJobs),
+        (tenure.Claim, tenure.AsyncClaim),
+        (tenure.Claims, tenure.AsyncClaims),
+        (tenure.Table, tenure.AsyncTable),
+        (tenure.TableClaim, tenure.AsyncTableClaim),
+        (tenure.TableClaims, tenure.AsyncTableClaims),
+    ],
 )
 def test_every_verb_has_its_twin_with_the_same_options(kind: type, twin: type) -> None:
-    wanted = {name: verb for name, verb in verbs(kind).items() if name not in INTERNAL}
+    wanted = {name: verb for name, verb in verbs(kind).items() if name not in INTERNAL | REGISTERING}
 
     assert verbs(twin).keys() == wanted.keys()
     for name, verb in verbs(twin).items():

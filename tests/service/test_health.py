@@ -140,9 +140,11 @@ def test_metrics_count_what_living_and_ended_workers_did(ask: Ask) -> None:
 
     assert answer.headers["content-type"] == CONTENT_TYPE
     runs = every | {"completed": 100 + every["completed"], "lost": 7 + every["lost"]}
+    prevented = runs.pop("prevented")
     expected = {("tenure_runs_total", outcome): float(number) for outcome, number in runs.items()}
     assert samples_of(answer.text) == expected | {
         ("tenure_info", tenure.__version__): 1,
+        ("tenure_prevented_total", None): prevented,
         ("tenure_running", None): 4,
         ("tenure_waiting", None): 2,
         ("tenure_workers", None): 2,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tenure
-from tenure.supervisor import Plan, Supervisor, reap_dead, supervised
+from tenure.supervisor import Plan, Supervisor, reap_dead, sign_off_dead, supervised
 from tenure.worker import Worker, stopped_by_signals
 from tests.processes.stage import Stage
 from tests.processes.tasks import add_tasks
@@ -66,7 +66,9 @@ def work(folder: str, options: str) -> int:
 
 def reap(folder: str) -> int:
     with Stage(Path(folder)).jobs() as jobs:
-        reap_dead(jobs._backend, sys.stdin.read())
+        message = sys.stdin.read()
+        reap_dead(jobs._backend, message)
+        sign_off_dead(jobs._backend, message)
     return 0
 
 

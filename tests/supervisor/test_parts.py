@@ -12,7 +12,7 @@ import pytest
 import tenure
 from tenure.backends.memory import Memory
 from tenure.core.operations import Beat
-from tenure.supervisor import reap_dead, supervised
+from tenure.supervisor import reap_dead, sign_off_dead, supervised
 from tenure.supervisor.child import Child, Reason, said
 from tenure.supervisor.memory import _asked_for, resident_bytes
 from tenure.supervisor.pauses import LONGEST, Pauses
@@ -206,7 +206,9 @@ def test_all_that_a_dead_worker_held_is_taken_back(started: list[str] | None, cr
         jobs.claim(worker="other", lease=600)
         store.beat(Beat(name="dead", host="h", pid=7, version="1"), 30)
 
-        reaped = reap_dead(store, json.dumps({"worker": "dead", "started": started}))
+        message = json.dumps({"worker": "dead", "started": started})
+        reaped = reap_dead(store, message)
+        sign_off_dead(store, message)
 
         assert jobs.workers() == []
         assert len(reaped) == 1_500

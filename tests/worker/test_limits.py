@@ -12,7 +12,7 @@ import pytest
 import tenure
 from tenure.core.job import Outcome
 from tenure.testing import Harness
-from tenure.worker import claimer, thread_slots, watchdog
+from tenure.worker import claimer, supply, thread_slots, watchdog
 from tenure.worker.pace import Pace
 from tenure.worker.store import Answer, PatientStore, Question
 from tests.worker.looking import DEADLINE, job_of, outcomes, until
@@ -331,7 +331,7 @@ def test_the_pace_is_told_only_of_trips_and_of_all_the_time_since_the_last_began
             told.append((within, trip))
             super().note(done=done, within=within, trip=trip)
 
-    monkeypatch.setattr(claimer, "PatientStore", Asked)
+    monkeypatch.setattr(supply, "PatientStore", Asked)
     monkeypatch.setattr(claimer, "Pace", Told)
 
     @jobs.task

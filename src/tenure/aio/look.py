@@ -10,24 +10,27 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
+from typing import Any
 
-from tenure.claims import Claims
+from tenure.claims import ClaimsOf
 from tenure.errors import StoreUnavailable
-from tenure.jobs import CLOSED
 from tenure.keeper import ticks
 
 log = logging.getLogger(__name__)
+
+Found = ClaimsOf[Any]
 
 
 class Look:
     """Made by a coroutine, which alone awaits it and takes its answer; all else may be called from any thread."""
 
-    def __init__(self, find: Callable[[], Claims], ends_at: float) -> None:
+    def __init__(self, find: Callable[[], Found], ends_at: float, closed: str) -> None:
         self.ends_at = ends_at
-        self._find: Callable[[], Claims] = partial(copy_context().run, find)
+        self._closed = closed
+        self._find: Callable[[], Found] = partial(copy_context().run, find)
         self._running = threading.Lock()
         # Whoever takes the answer out owns it: to take it is one step, needs no lock, and only one can.
-        self._answer: deque[Claims | BaseException] = deque()
+        self._answer: deque[Found | BaseException] = deque()
         self._is_answered = False
         self._is_left = False
         self._loop = asyncio.get_running_loop()
@@ -42,12 +45,12 @@ class Look:
         done, _ = await asyncio.wait([self._woken], timeout=seconds)
         return bool(done)
 
-    def take(self) -> Claims:
+    def take(self) -> Found:
         """Return what was found, or raise why nothing could be."""
         try:
             answer = self._answer.pop()
         except IndexError:
-            raise StoreUnavailable(CLOSED) from None
+            raise StoreUnavailable(self._closed) from None
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -90,7 +93,7 @@ class Look:
             answer = self._answer.pop()
         except IndexError:
             return
-        if not isinstance(answer, Claims):
+        if not isinstance(answer, ClaimsOf):
             return
         try:
             answer._settle_the_rest(None)
@@ -101,7 +104,7 @@ class Look:
                 extra={"jobs": [claim.id for claim in answer]},
             )
 
-    def _deliver(self, answer: Claims | BaseException) -> None:
+    def _deliver(self, answer: Found | BaseException) -> None:
         self._is_answered = True
         self._answer.append(answer)
         self._wake()

@@ -12,11 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
-from tenure.aio.look import Look
-from tenure.claims import Claims
+from tenure.aio.look import Found, Look
 from tenure.errors import StoreUnavailable
-from tenure.jobs import CLOSED, LONGEST_POLL
 from tenure.keeper import ticks
+from tenure.source import LONGEST_POLL
 
 R = TypeVar("R")
 
@@ -37,10 +36,11 @@ class Runs(Protocol):
 
 
 class Threads:
-    """Those of one `Jobs` in one process. None is started before it is needed."""
+    """Those of one source in one process. None is started before it is needed."""
 
-    def __init__(self, wait: Wait) -> None:
+    def __init__(self, wait: Wait, closed: str) -> None:
         self._wait = wait
+        self._closed = closed
         self._operations = ThreadPoolExecutor(OPERATIONS, "tenure-operation")
         self._lookouts = ThreadPoolExecutor(LOOKOUTS, "tenure-lookout")
         # Reentrant: a coroutine that is collected as garbage may come here from anywhere.
@@ -56,9 +56,9 @@ class Threads:
         # A block may be left after the close: the synchronous twin knows what that means.
         return await (run_alone(function) if answer is None else ended(answer))
 
-    async def take(self, find: Callable[[], Claims], wanted: Wanted, ends_at: float) -> Claims:
+    async def take(self, find: Callable[[], Found], wanted: Wanted, ends_at: float) -> Found:
         """Claim, looking again until that time. If this is cancelled, what is found is given back."""
-        look = Look(find, ends_at)
+        look = Look(find, ends_at, self._closed)
         with self._lock:
             self._must_be_open()
             self._looks.add(look)
@@ -152,7 +152,7 @@ class Threads:
 
     def _must_be_open(self) -> None:
         if self._is_closed:
-            raise StoreUnavailable(CLOSED)
+            raise StoreUnavailable(self._closed)
 
 
 async def run_alone(function: Callable[[], R], *, on_cancel: Callable[[], None] | None = None) -> R:

@@ -32,6 +32,7 @@ def metrics_of(condition: Condition, version: str) -> list[Metric]:
     workers = condition.workers
     summaries = [condition.ended, *(worker.summary for worker in workers)]
     runs = {each.name: sum(getattr(summary, each.name) for summary in summaries) for each in fields(Summary)}
+    prevented = runs.pop("prevented")
     return [
         Metric(name="tenure_info", help="The version of tenure.", label="version", values={version: 1}),
         Metric(
@@ -40,6 +41,12 @@ def metrics_of(condition: Condition, version: str) -> list[Metric]:
             type="counter",
             label="outcome",
             values=runs,
+        ),
+        _plain(
+            "tenure_prevented_total",
+            "Completed rows of tables whose work was done already.",
+            prevented,
+            type="counter",
         ),
         _plain("tenure_running", "Jobs whose handler runs.", sum(worker.running for worker in workers)),
         _plain("tenure_waiting", "Jobs that are held and wait for a slot.", sum(worker.waiting for worker in workers)),

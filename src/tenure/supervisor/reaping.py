@@ -9,8 +9,9 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 
-from tenure.backends.protocol import SWEEP, Backend
+from tenure.backends.protocol import SWEEP, Backend, Claiming
 from tenure.core.operations import Beat, Reaped
+from tenure.worker.ledger import started_in
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +56,23 @@ def say_that_it_failed(worker: str, why: object) -> None:
     )
 
 
-def reap_dead(store: Backend, message: str | bytes) -> list[Reaped]:
-    """Take back all that a dead worker held, as a supervisor's message says. For the process that gets one."""
+def reap_dead(store: Claiming, message: str | bytes, *, source: int = 0) -> list[Reaped]:
+    """Take back what a dead worker held of one of its sources, as a supervisor's message says.
+
+    For the process that gets one, and for each source, by its number.
+    """
     told = json.loads(message)
-    started = None if told["started"] is None else frozenset(told["started"])
+    started = None if told["started"] is None else frozenset(started_in(source, told["started"]))
     reaped = part = store.reap(SWEEP, worker=told["worker"], started=started)
     while len(part) == SWEEP:
         part = store.reap(SWEEP, worker=told["worker"], started=started)
         reaped = [*reaped, *part]
-    # It would be taken for alive until its last sign of life is old; the history has it by now.
-    store.beat(Beat(name=told["worker"], host="", pid=0, version=""), 0.0)
     return reaped
+
+
+def sign_off_dead(registry: Backend, message: str | bytes) -> None:
+    """Forget a dead worker, when all was taken back that it held.
+
+    It would be taken for alive until its last sign of life is old; the history has it by now.
+    """
+    registry.beat(Beat(name=json.loads(message)["worker"], host="", pid=0, version=""), 0.0)

@@ -116,7 +116,7 @@ class Registry:
             "max_attempts": max_attempts,
             "max_crashes": max_crashes,
         }
-        policy = _policy(timeout, backoff, give_up_on)
+        policy = policy_of(timeout, backoff, give_up_on)
 
         def register(function: Callable[..., Any]) -> Task[..., Any, Any]:
             return self._register(function, named, options, policy)
@@ -187,14 +187,16 @@ class Registry:
         known = self._tasks.get(task.type)
         if known is not None and not known.is_same(function):
             raise DuplicateTask(
-                f"type {task.type!r} has the function {_name(known.function)}, so it cannot have {_name(function)} "
-                f"as well; give one of them a type of its own: @jobs.task({task.type + '2'!r})"
+                f"type {task.type!r} has the function {name_of_function(known.function)}, so it cannot have "
+                f"{name_of_function(function)} as well; give one of them a type of its own: "
+                f"@jobs.task({task.type + '2'!r})"
             )
         self._tasks[task.type] = task
         return task
 
 
-def _policy(timeout: object, backoff: object, errors: object) -> Policy:
+def policy_of(timeout: object, backoff: object, errors: object) -> Policy:
+    """Return a policy of these options, or raise."""
     if not isinstance(backoff, Backoff | None):
         raise ConfigurationError(f"backoff must be a tenure.Backoff, not {checks.shown(backoff)}")
     return Policy(
@@ -218,12 +220,13 @@ def _block_maker(what: str, function: Any) -> Callable[[], Block]:
     try:
         inspect.signature(function).bind()
     except TypeError as exc:
-        raise ConfigurationError(f"{what} calls {_name(function)} without arguments, but: {exc}") from None
+        raise ConfigurationError(f"{what} calls {name_of_function(function)} without arguments, but: {exc}") from None
     if inspect.isgeneratorfunction(function):
         return contextmanager(function)
     return asynccontextmanager(function) if inspect.isasyncgenfunction(function) else function
 
 
-def _name(function: Callable[..., Any]) -> str:
+def name_of_function(function: Callable[..., Any]) -> str:
+    """Return a function as an error names it."""
     name = getattr(function, "__qualname__", repr(function))
     return f"{getattr(function, '__module__', '?')}.{name}"

@@ -168,10 +168,15 @@ class Task(Generic[P, C, R]):
 
     def is_same(self, function: Callable[..., Any]) -> bool:
         """Whether this is that function, or that function defined again in the same place, as by a reload."""
-        if function is self.function:
-            return True
-        # A reload compiles anew: one code with two closures is two functions.
-        return not _shares_code(function, self.function) and _place(function) == _place(self.function)
+        return are_same(function, self.function)
+
+
+def are_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Whether these are one function, or one that was defined again in the same place, as by a reload."""
+    if one is other:
+        return True
+    # A reload compiles anew: one code with two closures is two functions.
+    return not _shares_code(one, other) and _place(one) == _place(other)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -19,7 +19,7 @@ from tenure.identity import new_token, this_process
 from tenure.jobs import Jobs
 from tenure.keeper import ticks
 from tenure.run import CURRENT, Run, Stop
-from tenure.worker.handler import Handler
+from tenure.worker.handler import Handler, TaskHandler
 
 Ending = tuple[Any, BaseException | None]
 """What a handler returned, and what it raised."""
@@ -73,7 +73,7 @@ class Drain:
         """Know every task, also one that another has only now imported."""
         for type, task in self._jobs.tasks.items():
             if type not in self._handlers:
-                self._handlers[type] = Handler(task, self._holder, self._jobs._arounds)
+                self._handlers[type] = TaskHandler(task, self._holder, self._jobs._arounds)
 
     def _run(self, run: Run) -> None:
         value, error = None, None

@@ -1,8 +1,9 @@
-"""Runs tasks: claims their jobs, calls them, settles by how they ended."""
+"""Runs tasks, and the rows of tables: claims them, calls their functions, settles by how these ended."""
 
 from tenure.worker.async_worker import AsyncWorker
 from tenure.worker.signals import stopped_by_signals
 from tenure.worker.summary import Summary
+from tenure.worker.together import work
 from tenure.worker.worker import Worker
 
-__all__ = ["AsyncWorker", "Summary", "Worker", "stopped_by_signals"]
+__all__ = ["AsyncWorker", "Summary", "Worker", "stopped_by_signals", "work"]

@@ -3,16 +3,14 @@
 import asyncio
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tenure.aio.threads import run_alone
 from tenure.errors import ConfigurationError
+from tenure.worker.sources import Sources
 from tenure.worker.summary import Summary
 from tenure.worker.worker import USED, Worker
 from tenure.worker_options import WorkerOptions
-
-if TYPE_CHECKING:
-    from tenure.jobs import Jobs
 
 
 class AsyncWorker:
@@ -21,8 +19,8 @@ class AsyncWorker:
     sync: Worker
     """The worker itself, once the block is entered."""
 
-    def __init__(self, jobs: "Jobs", options: WorkerOptions) -> None:
-        self._make = partial(Worker, jobs, options)
+    def __init__(self, sources: Sources, options: WorkerOptions) -> None:
+        self._make = partial(Worker, sources, options)
         self._serving: asyncio.Task[Any] | None = None
 
     async def __aenter__(self) -> Self:

@@ -1,35 +1,33 @@
 """Claims jobs for the slots and settles what they ended, both in one round trip wherever possible.
 
+From several sources it claims in turn, each time from another first, until it has as many as it wants in all.
+
 One thread does all of this. It is also the one that sees the worker to its end: it claims no more, waits for the
-handlers, gives back what they leave, and is the last to speak to the store.
+handlers, gives back what they leave, and is the last to speak to the stores.
 """
 
 import logging
 import math
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
-from tenure.claim import Holder
 from tenure.core.job import Outcome
-from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Settlement
+from tenure.core.operations import LARGEST_BATCH, Settlement
 from tenure.core.transitions import released
 from tenure.errors import StoreUnavailable
 from tenure.facts import facts
-from tenure.identity import new_token
 from tenure.keeper import Lease, ticks
 from tenure.run import Run, Stop
 from tenure.worker.bell import Bell
 from tenure.worker.board import Board
-from tenure.worker.handler import Handler
 from tenure.worker.ledger import Ledger
 from tenure.worker.pace import Pace
 from tenure.worker.quarantine import Quarantine
-from tenure.worker.store import Answer, PatientStore, Question
+from tenure.worker.store import Answer, Question
 from tenure.worker.summary import Summary
+from tenure.worker.supply import Supply
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +39,6 @@ HOLD = 1.0
 """Seconds that a job may wait here for a slot. After that others may have it."""
 HURRY = 2.0
 """Seconds that handlers which were cancelled or interrupted have to end."""
-HINT_KEPT = 0.8
-"""Seconds for which claims go on where the last one stopped. After that the next looks at everything, since what became
-due behind it may wait for a second at most."""
 LONGEST_WAIT = 1.0
 """Seconds after which it turns, even if nothing happened."""
 LAST_WORDS = 5.0
@@ -56,11 +51,10 @@ class Claimer:
     def __init__(
         self,
         *,
-        holder: Holder,
-        handlers: Mapping[str, Handler],
-        request: ClaimRequest,
+        name: str,
+        supplies: Sequence[Supply],
         board: Board,
-        watch: Callable[[], None],
+        watch: Callable[[Supply], None],
         interrupt: Callable[[Run, Stop], None],
         grace: float,
         drain: bool,
@@ -69,10 +63,9 @@ class Claimer:
     ) -> None:
         self.turned_at = ticks()
         self.is_loop_stalled = False
-        self._holder = holder
-        self._store = PatientStore(holder.store)
-        self._handlers = handlers
-        self._request = request
+        self._name = name
+        self._supplies = supplies
+        self._turns = 0
         self._board = board
         self._watch = watch
         self._interrupt = interrupt
@@ -84,25 +77,20 @@ class Claimer:
         self._pace = Pace()
         self._bell = Bell()
         self._starved = Bell()
-        self._ended: deque[tuple[Run, Settlement | None]] = deque()
-        self._asked: Question | None = None
         self._abandoned: set[Run] = set()
         self._quarantine = Quarantine(board)
-        self._all_types = tuple(handlers)
-        self._sync_types = tuple(type for type, handler in handlers.items() if not handler.is_async)
-        self._sent: list[tuple[Run, Settlement | None]] = []
-        self._may_find = True
-        self._hint: object = None
-        self._looked_at = ticks()
         self._stop_at: float | None = None
         self._ends_at = math.inf
         self._is_hurried = False
         self._last_trip_at = ticks()
         self._done = 0
+        if len(supplies) > 1:
+            for supply in supplies:
+                supply.stand_beside_others(self._bell.ring)
 
     @property
     def is_store_failing(self) -> bool:
-        return self._store.is_failing
+        return any(supply.is_failing for supply in self._supplies)
 
     @property
     def has_abandoned(self) -> bool:
@@ -119,7 +107,7 @@ class Claimer:
             # A process that a handler forked, and that came back from it: it would run the jobs of others.
             os._exit(1)
         if run not in self._abandoned:
-            self._ended.append((run, settlement))
+            run.handler.supply.ended.append((run, settlement))
             self._bell.ring()
 
     def starve(self) -> None:
@@ -127,9 +115,10 @@ class Claimer:
         self._starved.ring()
         self._bell.ring()
 
-    def look(self) -> None:
-        """Look whether the store has something: it may."""
-        self._may_find = True
+    def look(self, supply: Supply | None = None) -> None:
+        """Look whether a source has something, since it may; without one, each of them."""
+        for each in self._supplies if supply is None else [supply]:
+            each.may_find = True
         self._bell.ring()
 
     def retire(self) -> None:
@@ -154,10 +143,14 @@ class Claimer:
             self.stop(now=True)
             self._finish()
             raise
-        self._finish()
+        else:
+            self._finish()
+        finally:
+            for supply in self._supplies:
+                supply.end()
 
     def _finish(self) -> None:
-        log.info("the worker %s stops; still running: %s", self._request.worker, len(self._board.running))
+        log.info("the worker %s stops; still running: %s", self._name, len(self._board.running))
         for run in self._board.begun():
             run.is_worker_stopping = True
         self._give_back(self._board.withdraw_waiting() + self._board.withdraw_handed())
@@ -171,22 +164,34 @@ class Claimer:
         if self.is_loop_stalled or self._board.has_waited(now - HOLD):
             self._give_back_what_waits()
         wanted = self._wanted()
-        if self._asked is not None or (wanted and (self._may_find or self._ended)):
+        awake = [supply for supply in self._supplies if not supply.rests_for(now)]
+        ended = sum(len(supply.ended) for supply in awake)
+        may_find = any(supply.may_find and supply.types(is_loop_stalled=self.is_loop_stalled) for supply in awake)
+        if any(supply.is_owed(now) for supply in awake) or (wanted and (may_find or ended)):
             self._trip(wanted)
-        elif len(self._ended) >= FLUSH or (self._ended and not self._board.waiting):
+        elif ended >= FLUSH or (ended and not self._board.waiting):
             self._trip(0)
-        elif self._ended:
+        elif ended:
             self._starved.wait(LINGER)
             self._trip(self._wanted())
-        elif self._drain and self._board.size == 0 and not self.is_loop_stalled:
+        elif self._is_drained():
             self.stop()
-        elif not self._bell.wait(HOLD / 4 if self._board.waiting else LONGEST_WAIT):
+        elif not self._bell.wait(min(HOLD / 4 if self._board.waiting else LONGEST_WAIT, self._rest(now))):
             # Nobody said that there is something, but who would have said so may be gone.
-            self._may_find = True
+            self.look()
+
+    def _is_drained(self) -> bool:
+        if not self._drain or self._board.size or self.is_loop_stalled:
+            return False
+        return not any(supply.is_unheard for supply in self._supplies)
+
+    def _rest(self, now: float) -> float:
+        """Return after how many seconds a source is to be asked again that did not answer."""
+        return min((rest for supply in self._supplies if (rest := supply.rests_for(now))), default=LONGEST_WAIT)
 
     def _wanted(self) -> int:
         """Return how many jobs to claim."""
-        if self._stop_at is not None or not self._types:
+        if self._stop_at is not None:
             return 0
         ahead = 0 if self._quarantine.has_suspects else self._pace.ahead
         free = self._board.concurrency - self._board.size
@@ -194,77 +199,61 @@ class Claimer:
             return 0
         return self._quarantine.most(max(0, min(LARGEST_BATCH, free + ahead)))
 
-    @property
-    def _types(self) -> tuple[str, ...]:
-        """The types to claim: while the event loop stands still, only those that do not need it."""
-        return self._sync_types if self.is_loop_stalled else self._all_types
-
     def _trip(self, wanted: int) -> None:
-        """Ask the store what there is to be asked; if it did not answer the last time, the same again."""
+        """Ask the sources what there is to be asked; one that did not answer the last time, the same again."""
         started_at = ticks()
-        question = self._question(wanted, started_at) if self._asked is None else self._asked_again(self._asked)
-        is_asked = bool(question.settlements) or question.request is not None
-        if is_asked:
-            self._asked = question
-            answer = self._store.ask(question)
-            if answer is None:
-                if self._is_closed():
-                    raise StoreUnavailable("the Jobs of this worker is closed; stop the worker first")
-                time.sleep(self._store.pause())
-                return
-            self._asked = None
-            self._take_jobs(question, answer)
-            self._note_landed(self._sent, answer)
-        self._end_leases()
-        self._done += len(self._sent)
-        self._sent = []
+        runs: list[Run] = []
+        claimed: list[Supply] = []
+        is_answered = False
+        # Not with a trip that only settles: the same one could be first each time that something is claimed.
+        self._turns += wanted > 0
+        for supply in self._in_turn(started_at):
+            # One that had nothing is watched. To one that is told something anyway, a claim costs no trip.
+            is_asked = supply.may_find or supply.ended or self._drain
+            left = max(0, wanted - len(runs)) if is_asked else 0
+            question = supply.question(left, started_at, is_loop_stalled=self.is_loop_stalled)
+            if question.settlements or question.request is not None:
+                answer = supply.ask(question)
+                if answer is None:
+                    if self._is_closed():
+                        raise StoreUnavailable("the Jobs of this worker is closed; stop the worker first")
+                    continue
+                is_answered = True
+                if question.request is not None and answer.claimed is not None:
+                    runs += self._take_jobs(supply, question, answer)
+                    claimed.append(supply)
+                self._note_landed(supply.sent, answer)
+            self._end_leases(supply)
+        if claimed:
+            self._begin_in_time(runs)
+            self._watch_the_empty(claimed)
         # If handlers have settled all of it by themselves, nobody was asked: that does not tell how long a trip takes.
-        if is_asked:
+        if is_answered:
             self._note_pace(started_at)
+
+    def _in_turn(self, now: float) -> Iterator[Supply]:
+        """Yield the sources that are to be asked, each time another first; but first one that waits to be alone."""
+        number = len(self._supplies)
+        first = self._quarantine.is_closing_for
+        start = self._turns if first is None else self._supplies.index(first)
+        for each in range(number):
+            supply = self._supplies[(start + each) % number]
+            if not supply.rests_for(now):
+                yield supply
 
     def _note_pace(self, started_at: float) -> None:
         # From start to start: what is sent with a trip had ended since the last one began, much of it while that ran.
         self._pace.note(done=self._done, within=started_at - self._last_trip_at, trip=ticks() - started_at)
         self._done, self._last_trip_at = 0, started_at
 
-    def _question(self, wanted: int, now: float) -> Question:
-        request = None
-        if wanted:
-            hint = self._take_hint(now)
-            request = replace(self._request, types=self._types, limit=wanted, token=new_token(), hint=hint)
-        return Question(settlements=self._take_ended(), request=request, sent_at=now)
+    def _take_jobs(self, supply: Supply, question: Question, answer: Answer) -> list[Run]:
+        if question.request is None or answer.claimed is None:
+            return []
+        runs = supply.runs_of(question, question.request, answer.claimed, self._take_bad_news)
+        supply.keeper.keep([run.lease for run in runs])
+        return runs
 
-    def _take_hint(self, now: float) -> object:
-        """Return where to go on; None to look at everything again."""
-        hint = self._hint if now - self._looked_at < HINT_KEPT else None
-        if hint is None:
-            self._looked_at = now
-        return hint
-
-    def _asked_again(self, question: Question) -> Question:
-        """Return the same question, with what has ended meanwhile.
-
-        It comes before the claim: that takes back what ran out while the store was away, and must not find it there.
-        What was known of the lines then is too old.
-        """
-        request = None if question.request is None else replace(question.request, hint=None)
-        return replace(question, settlements=self._take_ended(), request=request)
-
-    def _take_ended(self) -> list[Settlement]:
-        room = min(len(self._ended), LARGEST_BATCH - len(self._sent))
-        self._sent += [self._ended.popleft() for _ in range(room)]
-        return [settlement for _, settlement in self._sent if settlement is not None]
-
-    def _take_jobs(self, question: Question, answer: Answer) -> None:
-        request = question.request
-        if request is None or answer.claimed is None:
-            return
-        jobs = answer.claimed.jobs
-        # A short batch says that nothing lies beyond: then look at everything.
-        self._hint = answer.claimed.hint if len(jobs) >= request.limit else None
-        handlers, bad_news = self._handlers, self._take_bad_news
-        runs = [handlers[job.type].run_of(job, request, question.sent_at, bad_news) for job in jobs]
-        self._holder.keeper.keep([run.lease for run in runs])
+    def _begin_in_time(self, runs: Sequence[Run]) -> None:
         # All of them together, so that the next claim does not find some of them expired, and count a crash.
         now = ticks()
         self._give_back([run for run in runs if run.lease.valid_until <= now])
@@ -273,12 +262,15 @@ class Claimer:
             self._give_back(runs)
         else:
             self._begin(runs)
-        # With a hint it has not looked at everything.
-        is_short = len(jobs) < request.limit and request.hint is None
-        self._may_find = not is_short or self._quarantine.is_closing
-        # While the loop stands still, the store has jobs that are not to be claimed, and waiting there would not wait.
-        if not self._may_find and not self._drain and not self.is_loop_stalled:
-            self._watch()
+
+    def _watch_the_empty(self, claimed: Sequence[Supply]) -> None:
+        """Have those watched that had no more to give."""
+        for supply in claimed:
+            supply.may_find = supply.may_find or self._quarantine.is_closing
+            # While the loop stands still, the store has jobs that are not to be claimed, and waiting there would not
+            # wait.
+            if not supply.may_find and not self._drain and not self.is_loop_stalled:
+                self._watch(supply)
 
     def _begin(self, runs: Sequence[Run]) -> None:
         """Begin what may begin, after the rest was given back: it may be the last thing that this process does."""
@@ -288,20 +280,26 @@ class Claimer:
         if rest:
             self._pace.slow_down()
             self._give_back_at_once(rest)
-            # The hint leads past them, and the next claim is meant to find them.
-            self._hint = None
         self._board.add(admitted)
 
     def _give_back_at_once(self, runs: Sequence[Run]) -> None:
-        question = Question(settlements=[released(run.lease.hold) for run in runs], request=None, sent_at=ticks())
-        answer = self._store.ask(question)
+        for supply in self._supplies:
+            own = [run for run in runs if run.handler.supply is supply]
+            if own:
+                # The hint leads past them, and the next claim is meant to find them.
+                supply.look_anew()
+                self._give_back_to(supply, own)
+
+    def _give_back_to(self, supply: Supply, runs: Sequence[Run]) -> None:
+        settlements = [released(run.lease.hold) for run in runs]
+        answer = supply.tell(settlements)
         if answer is None:
             self._give_back(runs)
             return
-        self._note_landed(list(zip(runs, question.settlements, strict=True)), answer)
+        self._note_landed(list(zip(runs, settlements, strict=True)), answer)
         self._say_how_they_ended(runs)
         self._quarantine.forget(runs)
-        self._holder.keeper.end(*(run.lease for run in runs))
+        supply.keeper.end(*(run.lease for run in runs))
 
     def _take_bad_news(self, lease: Lease) -> None:
         """Tell a handler that its claim is lost, or is to be cancelled. This is called by the keeper."""
@@ -318,23 +316,27 @@ class Claimer:
             if next(landed):
                 run.note_end(settlement.outcome)
                 outcomes.append(settlement.outcome)
+                self.summary.prevented += settlement.found_done
             else:
                 self._note_loss(run)
         for outcome, same in groupby(outcomes):
             self.summary.note(outcome, len(list(same)))
 
-    def _end_leases(self) -> None:
+    def _end_leases(self, supply: Supply) -> None:
         """Keep no more what has ended, now that the store knows."""
-        for run, settlement in self._sent:
+        for run, settlement in supply.sent:
             if settlement is None and run.outcome is None:
                 self._note_loss(run)
             elif settlement is None and run.outcome is not None:
                 self.summary.note(run.outcome)
-        self._say_how_they_ended(run for run, _ in self._sent)
-        self._quarantine.forget(run for run, _ in self._sent)
-        self._holder.keeper.end(*(run.lease for run, _ in self._sent))
+                self.summary.prevented += run.outcome is Outcome.COMPLETED and run.found_done
+        self._say_how_they_ended(run for run, _ in supply.sent)
+        self._quarantine.forget(run for run, _ in supply.sent)
+        supply.keeper.end(*(run.lease for run, _ in supply.sent))
         if self._ledger is not None:
-            self._ledger.end(run for run, _ in self._sent)
+            self._ledger.end(run for run, _ in supply.sent)
+        self._done += len(supply.sent)
+        supply.sent = []
 
     def _note_loss(self, run: Run) -> None:
         self.summary.lost += 1
@@ -358,16 +360,17 @@ class Claimer:
         self._give_back(runs)
 
     def _give_back(self, runs: Sequence[Run]) -> None:
-        self._ended.extend((run, released(run.lease.hold)) for run in runs)
+        for run in runs:
+            run.handler.supply.ended.append((run, released(run.lease.hold)))
 
     def _wait_for_handlers(self, until: Callable[[], float]) -> None:
         # Asked for each time: one that retires may be told to stop.
         while self._board.running and not self._is_hurried and (now := ticks()) < until():
             self.turned_at = now
-            if self._ended or self._asked is not None:
+            if any(supply.is_unheard and not supply.rests_for(now) for supply in self._supplies):
                 self._trip(0)
             else:
-                self._bell.wait(min(LONGEST_WAIT, max(0.0, until() - ticks())))
+                self._bell.wait(min(LONGEST_WAIT, self._rest(now), max(0.0, until() - ticks())))
 
     def _abandon_handlers(self) -> None:
         """Cancel and interrupt what still runs, and give back what does not end."""
@@ -377,7 +380,7 @@ class Claimer:
         ends_at = ticks() + HURRY
         self._wait_for_handlers(lambda: ends_at)
         self._abandoned.update(self._board.abandon())
-        ended = {run for run, _ in (*self._sent, *self._ended)}
+        ended = {run for supply in self._supplies for run, _ in (*supply.sent, *supply.ended)}
         runs = [run for run in self._abandoned if run not in ended]
         self._give_back(runs)
         for run in runs:
@@ -385,12 +388,14 @@ class Claimer:
 
     def _say_the_rest(self) -> None:
         until = ticks() + LAST_WORDS
-        while (self._ended or self._asked is not None) and ticks() < until:
+        while any(supply.is_unheard for supply in self._supplies) and (now := ticks()) < until:
+            if all(supply.rests_for(now) for supply in self._supplies if supply.is_unheard):
+                time.sleep(self._rest(now))
             self._trip(0)
-        rest = [*self._sent, *self._ended]
+        rest = [run for supply in self._supplies for run, _ in (*supply.sent, *supply.ended)]
         if rest:
             self.summary.unrecorded += len(rest)
             log.error("the store does not answer; jobs whose end is not recorded: %s", len(rest))
-            for run, _ in rest:
+            for run in rest:
                 log.warning("the end of job %s is not recorded", run.id, extra=facts(run.job))
-            self._holder.keeper.end(*(run.lease for run, _ in rest))
+                run.handler.supply.keeper.end(run.lease)

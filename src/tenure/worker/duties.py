@@ -31,7 +31,7 @@ class Duties:
         self._failing: set[Duty] = set()
 
     def run(self) -> None:
-        while True:
+        while self._due_at:
             duty = min(self._due_at, key=self._due_at.__getitem__)
             self._bell.wait(max(0.0, self._due_at[duty] - ticks()))
             if self._is_closed:
@@ -42,9 +42,10 @@ class Duties:
                 again_at = ticks() + self._do(duty)
                 self._due_at[duty] = min(self._due_at[duty], again_at)
 
-    def hurry(self, duty: Duty) -> None:
-        """Have this done now. It may be called from anywhere, even a signal handler."""
-        self._due_at[duty] = ticks()
+    def hurry(self, *duties: Duty) -> None:
+        """Have these done now. It may be called from anywhere, even a signal handler."""
+        for duty in duties:
+            self._due_at[duty] = ticks()
         self._bell.ring()
 
     def close(self) -> None:

@@ -1,13 +1,14 @@
-"""A task as a worker calls it, and what follows from how that ended."""
+"""A function as a worker calls it, and what follows from how that ended."""
 
 import asyncio
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 from dataclasses import replace
 from types import CoroutineType, TracebackType
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tenure.claim import Holder
 from tenure.core import checks, transitions
@@ -21,35 +22,50 @@ from tenure.headline import headline_of
 from tenure.keeper import BadNews, Lease
 from tenure.run import Interrupted, Run, Stop
 from tenure.tasks.registry import Block
-from tenure.tasks.task import Task
+from tenure.tasks.task import Policy, Task, is_async
+
+if TYPE_CHECKING:
+    from tenure.worker.supply import Supply
 
 log = logging.getLogger(__name__)
 
 _build_hold = quick_constructor(Hold)
 
 
-class Handler:
-    """One a task and worker. It decides nothing about when and where it runs."""
+class Handler(ABC):
+    """One a function and worker. It decides nothing about when and where it runs."""
 
-    __slots__ = ("_arounds", "_encode", "_function", "_give_up_on", "_named", "_timeout", "holder", "is_async", "type")
+    __slots__ = ("_encode", "_function", "_give_up_on", "_timeout", "arounds", "holder", "is_async", "supply", "type")
 
-    def __init__(self, task: Task[..., Any, Any], holder: Holder, arounds: Sequence[Callable[[], Block]]) -> None:
-        policy, arguments = task.policy, task.arguments
-        arguments.resolve()
-        self.type = task.type
-        self.is_async = task.is_async
+    supply: "Supply"
+    """Where its jobs come from, in a worker."""
+
+    def __init__(
+        self,
+        type: str,
+        function: Callable[..., Any],
+        policy: Policy,
+        holder: Holder,
+        arounds: Sequence[Callable[[], Block]],
+        *,
+        encode: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.type = type
+        self.is_async = is_async(function)
         self.holder = holder if policy.backoff is None else replace(holder, backoff=policy.backoff)
-        self._function = task.function
-        self._named = arguments.named
-        self._encode = None if arguments.result_is_plain else arguments.encode_result
-        self._timeout = task.timeout
+        self._function = function
+        self._encode = encode
+        self._timeout = policy.timeout
         self._give_up_on = policy.give_up_on
-        self._arounds = tuple(arounds)
+        self.arounds = tuple(arounds)
+
+    @abstractmethod
+    def _called(self, run: Run) -> Any:
+        """Call the function for a run; an async one returns what is to be awaited."""
 
     def run_of(self, job: Job, request: ClaimRequest, sent_at: float, on_bad_news: BadNews | None = None) -> Run:
         """Return the run of a job that was claimed by a request, sent at that moment."""
-        hold = _build_hold(job.id, job.fence, request.token)
-        run = Run(self.holder, job, Lease(hold, request.lease, sent_at, on_bad_news, job))
+        run = Run(self.holder, job, lease_of(job, request, sent_at, on_bad_news))
         run.handler = self
         return run
 
@@ -62,10 +78,10 @@ class Handler:
 
     def call(self, run: Run) -> Any:
         """Call a synchronous task."""
-        if not self._arounds:
-            return self._result(self._function(**self._named(run.job.payload)))
+        if not self.arounds:
+            return self._result(self._called(run))
         with ExitStack() as stack:
-            for around in self._arounds:
+            for around in self.arounds:
                 block = around()
                 if not isinstance(block, AbstractContextManager):
                     raise ConfigurationError(
@@ -73,24 +89,24 @@ class Handler:
                         "context manager that is not async"
                     )
                 stack.enter_context(block)
-            return self._result(self._function(**self._named(run.job.payload)))
+            return self._result(self._called(run))
 
     def call_async(self, run: Run) -> Awaitable[Any]:
         """Call an async task; what is returned has to be awaited."""
-        if self._arounds:
+        if self.arounds:
             return self._call_within_blocks(run)
-        called: Awaitable[Any] = self._function(**self._named(run.job.payload))
+        called: Awaitable[Any] = self._called(run)
         return called
 
     async def _call_within_blocks(self, run: Run) -> Any:
         async with AsyncExitStack() as stack:
-            for around in self._arounds:
+            for around in self.arounds:
                 block = around()
                 if isinstance(block, AbstractContextManager):
                     stack.enter_context(block)
                 else:
                     await stack.enter_async_context(block)
-            return await self._function(**self._named(run.job.payload))
+            return await self._called(run)
 
     def _result(self, value: Any) -> Any:
         if isinstance(value, CoroutineType):
@@ -120,7 +136,7 @@ class Handler:
                 value = self._encode(value)
             except Exception:  # noqa: BLE001 - the work is done, whatever is wrong with its result
                 self._say_that_the_result_is_dropped(run, value)
-                return transitions.completed_without_result(run.lease.hold)
+                return run.completion_without_result()
         settlement, mistake = run.ending_with(value)
         if isinstance(mistake, InvalidPayload):
             self._say_that_the_result_is_dropped(run, value)
@@ -186,6 +202,27 @@ class Handler:
             what,
             extra=facts(run.job),
         )
+
+
+class TaskHandler(Handler):
+    """One a task and worker."""
+
+    __slots__ = ("_named",)
+
+    def __init__(self, task: Task[..., Any, Any], holder: Holder, arounds: Sequence[Callable[[], Block]]) -> None:
+        arguments = task.arguments
+        arguments.resolve()
+        encode = None if arguments.result_is_plain else arguments.encode_result
+        super().__init__(task.type, task.function, task.policy, holder, arounds, encode=encode)
+        self._named = arguments.named
+
+    def _called(self, run: Run) -> Any:
+        return self._function(**self._named(run.job.payload))
+
+
+def lease_of(job: Job, request: ClaimRequest, sent_at: float, on_bad_news: BadNews | None) -> Lease:
+    """Return the lease of a job that was claimed by a request, sent at that moment."""
+    return Lease(_build_hold(job.id, job.fence, request.token), request.lease, sent_at, on_bad_news, job)
 
 
 def is_from_keyboard(error: BaseException | None) -> TypeGuard[KeyboardInterrupt]:

@@ -37,6 +37,9 @@ PULSE_AT = PAGE
 ENTRIES_AT = 2 * PAGE
 ENTRY = 1_024
 SIZE = ENTRIES_AT + CAPACITY * ENTRY
+LONGEST_ENTRY = ENTRY - LENGTH.size
+SEPARATOR = "\0"
+"""Between the number of a source and the id of a job, which has none. Entries of the first source have no number."""
 
 
 def new_ledger_file() -> int:
@@ -63,17 +66,19 @@ class Ledger:
         """Write down whose ledger this is."""
         _write(self._map, NAME, name.encode())
 
-    def begin(self, run: Run) -> None:
-        """Write down a job whose handler is about to begin."""
-        id = run.id.encode()
+    def begin(self, run: Run, source: int = 0) -> None:
+        """Write down a job whose handler is about to begin, and the number of the source that it is of."""
+        entry = (f"{source}{SEPARATOR}{run.id}" if source else run.id).encode()
         try:
             place = self._free.pop()
         except IndexError:
+            place = None
+        if place is None or len(entry) > LONGEST_ENTRY:
             # For good: nobody can tell any more what was not written down.
             self._map[OVERFLOW] = 1
             return
         self._places[run] = place
-        _write(self._map, place, id)
+        _write(self._map, place, entry)
 
     def end(self, runs: Iterable[Run]) -> None:
         """Strike out jobs whose end the store knows, or will not be told; others are passed over."""
@@ -132,14 +137,23 @@ class LedgerReader:
         return Pulse(at=at, vitals=Vitals(**facts, summary=summary))
 
     def started(self) -> list[str] | None:
-        """Return the jobs that were started and have not ended; None if that is not known. For a dead worker only."""
+        """Return the entries of jobs that were started and have not ended; None if that is not known.
+
+        For a dead worker only. `started_in` tells the ids of one source.
+        """
         if self._map[OVERFLOW]:
             return None
         entries = (_read(self._map, place) for place in range(ENTRIES_AT, SIZE, ENTRY))
-        return [id for id in entries if id]
+        return [entry for entry in entries if entry]
 
     def close(self) -> None:
         self._map.close()
+
+
+def started_in(source: int, entries: Iterable[str]) -> list[str]:
+    """Return the ids of what was started of one source; in another, the same id may be another job."""
+    parts = (entry.rpartition(SEPARATOR) for entry in entries)
+    return [id for number, _, id in parts if int(number or 0) == source]
 
 
 def _write(map: mmap.mmap, place: int, text: bytes) -> None:

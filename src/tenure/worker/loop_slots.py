@@ -138,7 +138,7 @@ class Slot:
         timer = None if limit is None else slots.loop.call_later(limit, slots.stop_here, run, Stop.TIME_LIMIT)
         value, error = None, None
         if slots.ledger is not None:
-            slots.ledger.begin(run)
+            slots.ledger.begin(run, handler.supply.number)
         try:
             value = await handler.call_async(run)
         except BaseException as exc:  # noqa: BLE001 - it is the end of this run, whatever it is, not of the worker

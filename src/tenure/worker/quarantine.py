@@ -5,9 +5,13 @@ waits; and one that may crash only once more is claimed and run alone, so that n
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from tenure.run import Run
 from tenure.worker.board import Board
+
+if TYPE_CHECKING:
+    from tenure.worker.supply import Supply
 
 
 class Quarantine:
@@ -18,6 +22,8 @@ class Quarantine:
         self._suspects: set[Run] = set()
         self._lone: Run | None = None
         self.is_closing = False
+        self.is_closing_for: Supply | None = None
+        """The source whose job is to be claimed alone."""
 
     def most(self, wanted: int) -> int:
         """Return how many of so many jobs to claim: none beside one that runs alone, and that one by itself."""
@@ -35,15 +41,16 @@ class Quarantine:
     def admit(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Return what may begin now; the rest has to be given back before that."""
         suspects = [run for run in runs if run.job.crashes]
-        self.is_closing = False
+        self.is_closing, self.is_closing_for = False, None
         if not suspects:
             return runs
         self._suspects.update(suspects)
-        if any(run.is_last_chance for run in suspects):
+        last_chances = [run for run in suspects if run.is_last_chance]
+        if last_chances:
             if len(runs) == 1 and self._board.size == 0:
                 self._lone = runs[0]
                 return runs
-            self.is_closing = True
+            self.is_closing, self.is_closing_for = True, last_chances[0].handler.supply
             runs = [run for run in runs if not run.is_last_chance]
         return runs[: max(0, self._board.concurrency - self._board.size)]
 

@@ -2,9 +2,10 @@
 
 import logging
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from tenure.backends.protocol import Claiming
 from tenure.core.operations import Claimed, ClaimRequest, Settlement
 from tenure.errors import StoreUnavailable
 from tenure.keeper import ticks
@@ -31,10 +32,20 @@ class Answer:
     claimed: Claimed | None
 
 
+class Answering(Protocol):
+    """What can be asked: the part of `Claiming` that a claimer needs. See there."""
+
+    def claim(self, request: ClaimRequest) -> Claimed: ...
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]: ...
+
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]: ...
+
+
 class PatientStore:
     """Says once that the store does not answer, and once that it does again."""
 
-    def __init__(self, store: Claiming) -> None:
+    def __init__(self, store: Answering) -> None:
         self._store = store
         self._failing_since: float | None = None
         self._pause = SHORTEST_PAUSE

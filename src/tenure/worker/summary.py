@@ -16,6 +16,8 @@ class Summary:
     released: int = 0
     cancelled: int = 0
     lost: int = 0
+    prevented: int = 0
+    """Of the completed, rows of tables whose work was done already, so that it was not done again."""
     unrecorded: int = 0
     """Ended while the store did not answer, until the worker had to go. Their leases run out, and they run again."""
 
@@ -29,6 +31,11 @@ class Summary:
     def counts(self) -> dict[str, int]:
         """Return the numbers by their names."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def total(self) -> int:
+        """How many ended, in whatever way."""
+        return sum(self.counts().values()) - self.prevented
 
     def note(self, outcome: Outcome, number: int = 1) -> None:
         """Count endings that landed."""

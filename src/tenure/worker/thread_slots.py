@@ -87,7 +87,7 @@ class ThreadSlots:
         if limit is not None:
             self._limits.add(run, now + limit)
         if self._ledger is not None:
-            self._ledger.begin(run)
+            self._ledger.begin(run, handler.supply.number)
         value, error = slot.run(lambda: context.run(handler.call, run))
         run.slot = None
         if limit is not None:

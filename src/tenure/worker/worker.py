@@ -11,20 +11,21 @@ from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Any, Protocol, Self
 
 from tenure.aio.threads import run_alone
 from tenure.core import checks
-from tenure.core.operations import Beat, ClaimRequest
+from tenure.core.operations import Beat
 from tenure.errors import ConfigurationError
-from tenure.identity import new_token
+from tenure.jobs import Jobs
 from tenure.run import Run, Stop
+from tenure.table import Table
 from tenure.worker.board import Board
 from tenure.worker.claimer import Claimer
 from tenure.worker.duties import Duties, Duty
-from tenure.worker.handler import Handler
 from tenure.worker.heart import Heart
 from tenure.worker.janitor import Janitor
 from tenure.worker.ledger import Ledger
@@ -32,14 +33,13 @@ from tenure.worker.lookout import Lookout
 from tenure.worker.loop_slots import LoopSlots
 from tenure.worker.presence import Presence, Strangers
 from tenure.worker.scheduler import Scheduler
+from tenure.worker.sources import Sources, homes_of, settings_for, sources_of, supplies_of
 from tenure.worker.summary import Summary
+from tenure.worker.supply import Supply
 from tenure.worker.thread_slots import ThreadSlots
 from tenure.worker.vitals import Vitals
 from tenure.worker.watchdog import Watchdog
-from tenure.worker_options import Settings, WorkerOptions, settings_of
-
-if TYPE_CHECKING:
-    from tenure.jobs import Jobs
+from tenure.worker_options import Settings, WorkerOptions
 
 log = logging.getLogger(__name__)
 
@@ -52,41 +52,38 @@ STEP = 0.5
 
 
 class Worker:
-    """Runs the tasks of a `Jobs`. As a block it does so in threads of its own, and ends with the block.
+    """Runs the tasks of a `Jobs`, the rows of a table, or both; of several sources, with one concurrency for all.
 
-    In the `ledger`, if there is one, it tells whoever watches over its process what it has started, and how it is.
+    As a block it does so in threads of its own, and ends with the block. In the `ledger`, if there is one, it tells
+    whoever watches over its process what it has started, and how it is.
     """
 
-    def __init__(self, jobs: "Jobs", options: WorkerOptions, ledger: Ledger | None = None) -> None:
-        self._jobs = jobs
-        self._settings: Settings = settings_of(options, jobs.tasks)
-        self._store, self._holder = jobs._open()
-        handlers = (Handler(jobs.tasks[type], self._holder, jobs._arounds) for type in self._settings.types)
-        self._handlers = {handler.type: handler for handler in handlers}
+    def __init__(self, sources: Sources, options: WorkerOptions, ledger: Ledger | None = None) -> None:
+        self._sources = sources_of(sources)
+        self._homes = homes_of(self._sources)
+        self._settings: Settings = settings_for(options, self._sources)
+        self._supplies = supplies_of(self._sources, self._settings)
         self._refuse_async_blocks_around_sync_tasks()
         self._board = Board(self._settings.concurrency, self._hand_over)
+        self._lookouts: dict[Supply, Lookout] = {}
         self._claimer = Claimer(
-            holder=self._holder,
-            handlers=self._handlers,
-            request=ClaimRequest(
-                queues=self._settings.queues,
-                types=self._settings.types,
-                lease=self._settings.lease,
-                worker=self._settings.name,
-                token=new_token(),
-            ),
+            name=self.name,
+            supplies=self._supplies,
             board=self._board,
-            watch=self._watch,
+            watch=lambda supply: self._lookouts[supply].watch(),
             interrupt=self._interrupt,
             grace=self._settings.grace,
             drain=self._settings.drain,
-            is_closed=lambda: jobs._is_closed,
+            is_closed=lambda: any(source._is_closed for source in (*self._sources, *self._homes)),
             ledger=ledger,
         )
         self._ledger = ledger
         if ledger is not None:
             ledger.open(self.name)
-        self._lookout = Lookout(self._store, self._settings.queues, self._settings.types, self._claimer.look)
+        for supply in self._supplies:
+            self._lookouts[supply] = Lookout(
+                supply.store, supply.request.queues, tuple(supply.handlers), partial(self._claimer.look, supply)
+            )
         self._loop_slots: LoopSlots | None = None
         self._thread_slots: ThreadSlots | None = None
         self._watchdog: Watchdog | None = None
@@ -99,7 +96,7 @@ class Worker:
         self._error: BaseException | None = None
 
     def __repr__(self) -> str:
-        return f"<Worker {self.name!r} of {', '.join(self._handlers)}>"
+        return f"<Worker {self.name!r} of {', '.join(self._types)}>"
 
     @property
     def name(self) -> str:
@@ -181,8 +178,9 @@ class Worker:
         """Run on the present event loop until it is stopped."""
         try:
             async with AsyncExitStack() as lifespans:
-                for lifespan in self._jobs._lifespans:
-                    await _enter(lifespans, lifespan())
+                for home in self._homes:
+                    for lifespan in home._lifespans:
+                        await _enter(lifespans, lifespan())
                 await self._serve()
             self._left.set_result(None)
         except BaseException as exc:
@@ -207,19 +205,21 @@ class Worker:
         self._loop_slots = LoopSlots(loop, self._board, self._claimer, self._ledger)
         self._thread_slots = ThreadSlots(self._board, self._claimer, self._ledger)
         watchdog = self._watchdog = Watchdog(loop, self._claimer, self._board, self._give_up, self._interrupt)
-        presence = Presence(self._store, self._beat(), watchdog.quiet_for, lambda: self._claimer.is_stopping)
+        presences = [self._presence_in(home, watchdog) for home in self._homes]
         # A store that cannot be used is told here and now; one that goes away later is waited for.
-        await run_alone(presence.show)
-        duties = Duties([presence.show, Strangers(self._store).look, *self._own_duties()])
-        self._say_that_it_stops = lambda: duties.hurry(presence.show)
+        for presence in presences:
+            await run_alone(presence.show)
+        duties = Duties([*(presence.show for presence in presences), *self._own_duties()])
+        self._say_that_it_stops = lambda: duties.hurry(*(presence.show for presence in presences))
         self._say_hello()
-        parts: list[_Closable] = [duties, watchdog, self._lookout, self._thread_slots]
-        threads = [_thread("lookout", self._lookout.run), _thread("duties", duties.run)]
+        lookouts = list(self._lookouts.values())
+        parts: list[_Closable] = [duties, watchdog, *lookouts, self._thread_slots]
+        threads = [*(_thread("lookout", lookout.run) for lookout in lookouts), _thread("duties", duties.run)]
         heart = None if self._ledger is None else Heart(self._ledger, self.vitals)
         if heart is not None:
             parts.append(heart)
             threads.append(_thread("heart", heart.run))
-        conduct = self._conduct(presence, parts, threads)
+        conduct = self._conduct(presences, parts, threads)
         # The claimer last: what it needs is there, or is told to be missing before anything is claimed.
         for thread in (*threads, _thread("watchdog", watchdog.run), _thread("claimer", conduct)):
             thread.start()
@@ -244,7 +244,7 @@ class Worker:
             raise asyncio.CancelledError
 
     def _conduct(
-        self, presence: Presence, parts: Sequence["_Closable"], threads: Sequence[threading.Thread]
+        self, presences: Sequence[Presence], parts: Sequence["_Closable"], threads: Sequence[threading.Thread]
     ) -> Callable[[], None]:
         def conduct() -> None:
             error: BaseException | None = None
@@ -258,7 +258,8 @@ class Worker:
             for thread in threads:
                 thread.join(PATIENCE)
             if not self._claimer.is_store_failing:
-                presence.sign_off()
+                for presence in presences:
+                    presence.sign_off()
             if self._ledger is not None:
                 self._ledger.seal()
             log.info("the worker %s has ended: %s", self.name, self.summary)
@@ -279,13 +280,16 @@ class Worker:
             self._error = exc
 
     def _own_duties(self) -> Sequence[Duty]:
-        janitor = Janitor(self._store, self._jobs.keep)
-        schedulers = [
-            Scheduler(self._store, each)
-            for each in self._jobs._periodic.values()
-            if each.call.task.type in self._handlers and not self._settings.drain
-        ]
-        return [janitor.clean, *(scheduler.give_out for scheduler in schedulers)]
+        duties: list[Duty] = []
+        for jobs in (source for source in self._sources if isinstance(source, Jobs)):
+            store = jobs._backend
+            duties += [Strangers(store).look, Janitor(store, jobs.keep).clean]
+            duties += [
+                Scheduler(store, each).give_out
+                for each in jobs._periodic.values()
+                if each.call.task.type in self._types_in(jobs) and not self._settings.drain
+            ]
+        return duties
 
     def _hand_over(self, runs: Sequence[Run]) -> None:
         in_loop = [run for run in runs if run.handler.is_async]
@@ -301,43 +305,52 @@ class Worker:
 
     def _give_up(self, run: Run) -> None:
         """Let the lease of a handler run out that does not end, and give its slot to others."""
-        self._holder.keeper.end(run.lease)
+        run.handler.supply.keeper.end(run.lease)
         self._board.give_up(run)
         self._claimer.look()
 
-    def _watch(self) -> None:
-        self._lookout.watch()
-
-    def _beat(self) -> Beat:
+    def _presence_in(self, home: Jobs, watchdog: Watchdog) -> Presence:
+        """Return how it is shown in the registry of a Jobs: with the types of its tasks, and tables made with it."""
         settings = self._settings
-        return Beat(
+        tables = tuple(each.name for each in self._sources if isinstance(each, Table) and each._home is home)
+        queues = settings.queues if home in self._sources else ()
+        beat = Beat(
             name=settings.name,
             host=platform.node(),
             pid=os.getpid(),
             version=version("tenure"),
             concurrency=settings.concurrency,
-            queues=settings.queues,
-            types=settings.types,
+            queues=None if queues is None else (*queues, *tables),
+            types=(*self._types_in(home), *tables),
         )
+        return Presence(home._backend, beat, watchdog.quiet_for, lambda: self._claimer.is_stopping)
+
+    def _types_in(self, source: Jobs | Table[Any]) -> tuple[str, ...]:
+        """Return the types that it runs of one source."""
+        return next((tuple(each.handlers) for each in self._supplies if self._sources[each.number] is source), ())
+
+    @property
+    def _types(self) -> list[str]:
+        return [type for supply in self._supplies for type in supply.handlers]
 
     def _say_hello(self) -> None:
         settings = self._settings
-        log.info(
-            "the worker %s runs %s from %s, %s at a time",
-            settings.name,
-            ", ".join(settings.types),
-            "every queue" if settings.queues is None else f"the queues {', '.join(settings.queues)}",
-            settings.concurrency,
+        queues = "every queue" if settings.queues is None else f"the queues {', '.join(settings.queues)}"
+        tasks = ", ".join(
+            each for source in self._sources if isinstance(source, Jobs) for each in self._types_in(source)
         )
+        tables = ", ".join(source.spec.shown for source in self._sources if isinstance(source, Table))
+        what = [f"{tasks} from {queues}"] * bool(tasks) + [f"the rows of {tables}"] * bool(tables)
+        log.info("the worker %s runs %s, %s at a time", settings.name, " and ".join(what), settings.concurrency)
 
     def _refuse_async_blocks_around_sync_tasks(self) -> None:
-        types = [type for type, handler in self._handlers.items() if not handler.is_async]
-        for around in self._jobs._arounds:
-            if types and inspect.isasyncgenfunction(inspect.unwrap(around)):
-                raise ConfigurationError(
-                    f"{getattr(around, '__name__', around)!r} is an async block, which cannot be put around the task "
-                    f"{types[0]!r}, which is not async; use a block that is not async"
-                )
+        for handler in (each for supply in self._supplies for each in supply.handlers.values() if not each.is_async):
+            for around in handler.arounds:
+                if inspect.isasyncgenfunction(inspect.unwrap(around)):
+                    raise ConfigurationError(
+                        f"{getattr(around, '__name__', around)!r} is an async block, which cannot be put around the "
+                        f"task {handler.type!r}, which is not async; use a block that is not async"
+                    )
 
     def _must_be_new(self) -> None:
         if self._started.done() or self._thread is not None:

@@ -1,0 +1,87 @@
+"""The rows of a table, as those see them who work on them: mappings with attributes, or the user's own dataclass."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, Generic, NoReturn, TypeVar, cast
+
+from tenure.core import checks
+from tenure.errors import ConfigurationError
+
+R = TypeVar("R")
+
+
+class Row(Mapping[str, Any]):
+    """A row as it was when it was claimed: `row["total"]`, or `row.total`. It cannot be changed.
+
+    A column that has the name of something else here, such as `keys`, is read as `row["keys"]`.
+    """
+
+    __slots__ = ("_values",)
+
+    _values: dict[str, Any]
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_values", dict(values))
+
+    def __getitem__(self, column: str) -> Any:
+        return self._values[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"the row has no column {name!r}{checks.nearest(name, self._values)}") from None
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a row cannot be changed, so {name!r} cannot be set; write to the table instead")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._values]
+
+    def __repr__(self) -> str:
+        return f"Row({self._values!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Row, (self._values,)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[R]):
+    """What the rows of a table are made into."""
+
+    kind: type[R]
+    table: str
+
+    def row_of(self, columns: Mapping[str, Any]) -> R:
+        """Return a row; raises what its class raises for such values."""
+        if self.kind is Row:
+            return cast("R", Row(columns))
+        names = (each.name for each in fields(cast("Any", self.kind)) if each.init)
+        return self.kind(**{name: columns[name] for name in names if name in columns})
+
+    def must_fit(self, columns: Mapping[str, Any]) -> None:
+        """Raise if the class has a field that no column has a value for."""
+        if self.kind is Row:
+            return
+        for each in fields(cast("Any", self.kind)):
+            is_needed = each.init and each.default is MISSING and each.default_factory is MISSING
+            if is_needed and each.name not in columns:
+                raise ConfigurationError(
+                    f"{self.kind.__name__} has the field {each.name!r}, and the table {self.table!r} has no such column"
+                    f"{checks.nearest(each.name, columns)}; give the field a default, or leave it out"
+                )
+
+
+def shape_of(row: object, table: str) -> Shape[Any]:
+    """Return what rows are made into, or raise if that cannot be."""
+    if row is None:
+        return Shape(Row, table)
+    if not isinstance(row, type) or not (row is Row or is_dataclass(row)):
+        raise ConfigurationError(f"row must be a dataclass, not {checks.shown(row)}")
+    return Shape(row, table)

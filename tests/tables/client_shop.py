@@ -1,0 +1,145 @@
+"""A shop of a user's: orders that are to become invoices, in a database of any kind, and a `tenure.Table` over them."""
+
+import inspect
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+import tenure
+from tests.servers.servers import Servers
+
+WORDS: tenure.StateWords = {"queued": "pending", "running": "processing", "completed": "done"}
+COLUMNS: tenure.Columns = {"state": "status", "attempts": "tries", "error": "last_error"}
+
+
+class Shop(ABC):
+    """Names tables with its schema, if it has one."""
+
+    url: str
+    schema: str | None = None
+
+    def named(self, table: str) -> str:
+        return table if self.schema is None else f"{self.schema}.{table}"
+
+    def table(self, store: Any = None, **options: Any) -> tenure.Table[Any]:
+        """Return the orders as a table, migrated, which takes those of the scraper, the oldest first."""
+        given = {
+            "columns": COLUMNS,
+            "states": WORDS,
+            "order_by": "number",
+            "output": f"{self.named('invoices')}.order_id",
+        }
+        where: dict[str, Any] = {"where": "source = :source", "params": {"source": "scraper"}}
+        table: tenure.Table[Any] = tenure.Table(
+            self.url if store is None else store, self.named("orders"), **{**where, **given, **options}
+        )
+        table.migrate()
+        return table
+
+    def given(self, number: int, source: str = "scraper") -> list[int]:
+        """Have so many orders more, and return their keys."""
+        start = self.rows("select coalesce(max(id), 0) from {orders}")[0][0]
+        ids = [start + n for n in range(1, number + 1)]
+        for id in ids:
+            self.rows(f"insert into {{orders}} (id, number, source, total) values ({id}, {id}, '{source}', {id}.5)")
+        return ids
+
+    def invoices(self) -> list[int]:
+        return [id for (id,) in self.rows("select order_id from {invoices} order by order_id")]
+
+    def statuses(self) -> list[str]:
+        return [status for (status,) in self.rows("select status from {orders} order by id")]
+
+    def invoice(self, connection: Any, id: int) -> None:
+        """Write an invoice in a transaction of the caller's."""
+        connection.execute(f"insert into {self.named('invoices')} (order_id) values ({id})")
+
+    async def invoice_awaited(self, connection: Any, id: int) -> None:
+        """Do the same from async code."""
+        made = connection.execute(f"insert into {self.named('invoices')} (order_id) values ({id})")
+        if inspect.isawaitable(made):
+            await made
+
+    @property
+    def jobs_url(self) -> str:
+        """The URL of a store of jobs in the same database, which is gone with the shop."""
+        return self.url if self.schema is None else f"{self.url}&schema={self.schema}_jobs"
+
+    @abstractmethod
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Do this to the database as another program would, and return the rows that it gives."""
+
+    @abstractmethod
+    def connected(self) -> Any:
+        """Return a connection of the user's own."""
+
+
+ORDERS = """
+create table {orders} (
+  id bigint primary key,
+  number integer,
+  source text,
+  total numeric,
+  status text not null default 'pending',
+  tries integer not null default 0,
+  last_error text,
+  resolved_by text
+)
+"""
+INVOICES = "create table {invoices} (order_id bigint)"
+
+
+class SQLiteShop(Shop):
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "shop.db"
+        self.url = f"sqlite:///{self._path}?synchronous=normal"
+        self.rows("pragma journal_mode = wal")
+        for statement in (ORDERS.replace("bigint", "integer"), INVOICES):
+            self.rows(statement)
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        with closing(self.connected()) as db, db:
+            return db.execute(statement.format(orders="orders", invoices="invoices")).fetchall()
+
+    def connected(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=10)
+
+
+class PostgresShop(Shop):
+    def __init__(self, url: str, schema: str) -> None:
+        self.url, self.schema = url, schema
+        self._connection = psycopg.connect(url, autocommit=True)
+        self.rows(f"create schema {schema}")
+        for statement in (ORDERS, INVOICES):
+            self.rows(statement)
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        text = statement.format(orders=self.named("orders"), invoices=self.named("invoices"))
+        cursor = self._connection.execute(text.encode())
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def connected(self) -> "psycopg.Connection[Any]":
+        return psycopg.connect(self.url)
+
+    def close(self) -> None:
+        self.rows(f"drop schema if exists {self.schema}, {self.schema}_jobs cascade")
+        self._connection.close()
+
+
+@contextmanager
+def shop_on(engine: str, servers: Servers, folder: Path) -> Iterator[Shop]:
+    """Give a shop on an engine; it is gone afterwards."""
+    if engine == "sqlite":
+        yield SQLiteShop(folder)
+        return
+    shop = PostgresShop(servers.shared(engine).url, f"shop_{uuid4().hex}")
+    try:
+        yield shop
+    finally:
+        shop.close()
