@@ -111,6 +111,19 @@ def test_a_drained_worker_tells_what_it_did_by_its_exit_code(app: Shell) -> None
     assert (failed.records[0]["completed"], failed.records[0]["failed"]) == (1, 1)
 
 
+def test_what_handlers_print_at_once_is_handed_on_by_each_and_not_held_back_by_python(app: Shell) -> None:
+    app.write(
+        "prints.py",
+        "import sys\nfrom app import jobs\n\n@jobs.task\ndef tell():\n    print(sys.stdout.write_through)\n",
+    )
+    app.run("enqueue", "tell")
+
+    with working(app, "--drain", "--import=prints") as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+
+    assert out == "True\n"
+
+
 def test_processes_drain_together(app: Shell) -> None:
     app.write("lines", '{"type": "add", "payload": {"a": 1, "b": 2}}\n' * 50)
     app.run("enqueue", "--lines", "lines")

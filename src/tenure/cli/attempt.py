@@ -8,6 +8,7 @@ from typing import Any
 from tenure.claim import TAKEN, Claim
 from tenure.cli.command import OUTPUT_KEPT, Command, Ended
 from tenure.cli.endings import complain, told
+from tenure.cli.records import plain
 from tenure.cli.signals import STOPPING, Signals, is_from_terminal
 from tenure.core import transitions
 from tenure.core.answers import Retry
@@ -76,7 +77,7 @@ class Attempt:
             command = Command(
                 self._order.command,
                 environment=self._environment(),
-                payload=f"{encode(self._claim.job.payload, 'payload')}\n",
+                payload=f"{encode(plain(self._claim.job.payload), 'payload')}\n",
                 keeps_output=self._order.keeps_result,
             )
         except OSError as exc:

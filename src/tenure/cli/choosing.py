@@ -1,8 +1,8 @@
 """Which jobs a verb acts on: those that are named, all or none, or those that match."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from tenure.core.operations import LARGEST_BATCH, Query
 if TYPE_CHECKING:
     from tenure.core.job import Job
     from tenure.jobs import Jobs
+    from tenure.table import Table
 
 SHOWN = 10
 """How many of them are kept to be shown."""
@@ -31,26 +32,31 @@ class Chosen:
             self.first.append(job)
 
 
-def matching(store: "Jobs", filters: Filters) -> Chosen:
+def found(store: "Jobs | Table[Any]", filters: Filters) -> "Iterator[Job]":
+    """Yield what matches; a condition that a table has not, it refuses."""
+    return store.find(**filters)  # type: ignore[misc]
+
+
+def matching(store: "Jobs | Table[Any]", filters: Filters) -> Chosen:
     """Return the jobs that match now, the oldest first: what matches later, as by being moved, is not of them."""
     chosen = Chosen()
     wanted: Filters = {**filters, "newest_first": False}
-    for job in store.find(**wanted):
+    for job in found(store, wanted):
         chosen.add(job)
     return chosen
 
 
-def named(store: "Jobs", ids: Sequence[str]) -> "list[Job]":
+def named(store: "Jobs | Table[Any]", ids: Sequence[str]) -> "list[Job]":
     """Return the jobs of these ids, in their order; refuse all if there is not one of each."""
-    found: dict[str, Job] = {}
+    known: dict[str, Job] = {}
     for start in range(0, len(ids), LARGEST_BATCH):
         part = tuple(ids[start : start + LARGEST_BATCH])
-        found.update({job.id: job for job in store._backend.find(Query(ids=part, limit=LARGEST_BATCH)).jobs})
+        known.update({job.id: job for job in store._backend.find(Query(ids=part, limit=LARGEST_BATCH)).jobs})
     for each in ids:
-        if each not in found:
+        if each not in known:
             nothing = "; nothing was done" if len(ids) > 1 else ""
             raise click.UsageError(f"there is no job {each!r}{nothing}; `tenure jobs list` shows what there is")
-    return [found[each] for each in dict.fromkeys(ids)]
+    return [known[each] for each in dict.fromkeys(ids)]
 
 
 def refuse_unless(states: frozenset[State], done: str, jobs: "Sequence[Job]") -> None:

@@ -42,7 +42,7 @@ def move_jobs(
         raise click.UsageError(
             f"--state {min(strange)} cannot be: only {' or '.join(sorted(states))} jobs can be {done}"
         )
-    with place.jobs() as store:
+    with place.source() as store:
         if ids:
             jobs = named(store, ids)
             refuse_unless(states, done, jobs)

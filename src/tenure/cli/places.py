@@ -20,6 +20,7 @@ from tenure.errors import ConfigurationError
 if TYPE_CHECKING:
     from tenure.backends.urls import Store
     from tenure.jobs import Jobs
+    from tenure.table import Table
 
 R = TypeVar("R")
 
@@ -35,8 +36,7 @@ class Place:
         """Return the Jobs of the store; unless it may be made, it has to be there."""
         from tenure.backends.urls import is_lasting, is_there, masked
 
-        # What a server may lose is for a worker to say, which logs, and not for each command.
-        logging.getLogger("tenure.backends.redis.fitness").addHandler(logging.NullHandler())
+        _leave_losses_to_the_worker()
         jobs = self.named_jobs()
         url = self.url_of(jobs)
         if url is not None and not is_lasting(url):
@@ -49,6 +49,18 @@ class Place:
                 "name another with --url, or make it with `tenure migrate`"
             )
         return jobs
+
+    def source(self) -> "Jobs | Table[Any]":
+        """Return the Jobs of the store, which has to be there, or the table that is named."""
+        from tenure.jobs import Jobs
+
+        found = None if self.app is None else found_in(self.app)
+        if found is None or isinstance(found, Jobs):
+            return self.jobs()
+        if self.url is not None:
+            raise ConfigurationError(f"{self.app} is a table, and is where its own store says; leave out --url")
+        _leave_losses_to_the_worker()
+        return found
 
     def named_jobs(self) -> "Jobs":
         """Return the Jobs as it is named, whatever is there."""
@@ -94,6 +106,12 @@ class Place:
         return "named by $TENURE_URL" if os.environ.get("TENURE_URL") else "the default: no other was named"
 
 
+def _leave_losses_to_the_worker() -> None:
+    """Let what a store may lose be told by a worker, which logs, and by the doctor, and not by each command."""
+    for name in ("tenure.backends.redis.fitness", "tenure.backends.sqlite.opening"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+
+
 def placed_in(jobs: "Jobs", url: "Store") -> "Jobs":
     """Return the same Jobs with another store."""
     if jobs._opened is not None:
@@ -104,15 +122,29 @@ def placed_in(jobs: "Jobs", url: "Store") -> "Jobs":
 
 def jobs_in(target: str) -> "Jobs":
     """Import the Jobs that `module:object` names."""
-    from tenure.aio import AsyncJobs
+    from tenure.jobs import Jobs
+
+    found = found_in(target)
+    if not isinstance(found, Jobs):
+        raise ConfigurationError(
+            f"{target!r} is a table, which jobs are not kept in; name a Jobs for this, such as app:jobs"
+        )
+    return found
+
+
+def found_in(target: str) -> "Jobs | Table[Any]":
+    """Import the Jobs or the table that `module:object` names."""
     from tenure.jobs import Jobs
 
     found = object_of(target)
-    if isinstance(found, AsyncJobs):
-        return found.sync
-    if not isinstance(found, Jobs):
-        raise ConfigurationError(f"{target!r} is {_kind_of(found)}, and no Jobs; name yours, such as app:jobs")
-    return found
+    named = getattr(found, "sync", found)
+    if isinstance(named, Jobs):
+        return named
+    from tenure.table import Table
+
+    if isinstance(named, Table):
+        return named
+    raise ConfigurationError(f"{target!r} is {_kind_of(found)}, and no Jobs; name yours, such as app:jobs")
 
 
 def object_of(target: str) -> object:
@@ -170,7 +202,7 @@ def with_place(command: Callable[..., R]) -> Callable[..., R]:
     """Give a command the options that name a store; it gets them as `place`."""
 
     @click.option("--url", metavar="URL", help="The store, such as sqlite:///tenure.db.")
-    @click.option("--app", metavar="MODULE:OBJECT", type=target_type, help="The store of your Jobs, such as app:jobs.")
+    @click.option("--app", metavar="MODULE:OBJECT", type=target_type, help="Your Jobs, or your table: app:jobs.")
     @wraps(command)
     def call(*arguments: Any, url: str | None, app: str | None, **options: Any) -> R:
         return command(*arguments, place=Place(url=url, app=app), **options)

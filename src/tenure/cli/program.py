@@ -32,7 +32,7 @@ available, 3 nothing is due; 128 and the number of a signal that ended it.
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Run": {
-        "work": "Run the tasks of your Jobs.",
+        "work": "Run the tasks of your Jobs, the rows of your tables.",
         "exec": "Run a command for each job: a queue for the shell.",
         "enqueue": "Store jobs.",
     },
@@ -53,8 +53,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Set up": {
         "config": "Say which store is used, and why.",
-        "migrate": "Bring the store's schema up to date.",
-        "sql": "Print the statements that the store runs.",
+        "migrate": "Bring the schema of a store or a table up to date.",
+        "sql": "Print the statements that a store or a table runs.",
+        "doctor": "Say what is wrong with a table, and what to do.",
         "demo": "See it work: processes race, one is killed.",
         "completion": "Print what completes commands in your shell.",
     },
@@ -164,4 +165,6 @@ def _mend_streams() -> None:
         sys.stdout = open(1, "w", encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115 - as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            # Written through to its buffer: some versions of Python, such as 3.11.7, lose some of what they hold back
+            # if several threads write at once, and write what was in memory instead (gh-119506).
+            stream.reconfigure(errors="replace", write_through=True)

@@ -1,45 +1,50 @@
 """Take back what a dead worker held: started by a supervisor, with its message on the standard input.
 
-`python -m tenure.cli.reaper MODULE:OBJECT [URL]`: in a process of its own, since the supervisor imports nothing of the
-user's and has no store.
+`python -m tenure.cli.reaper URL MODULE:OBJECT...`, without one the URL is empty: in a process of its own, since the
+supervisor imports nothing of the user's and has no store.
 """
 
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NoReturn
 
 from tenure.cli.endings import Exit, ended_by
-from tenure.cli.places import Place
+from tenure.cli.sources import sources_in
 from tenure.errors import StoreUnavailable
 from tenure.keeper import ticks
-from tenure.supervisor import reap_dead
-
-if TYPE_CHECKING:
-    from tenure.jobs import Jobs
+from tenure.supervisor import reap_dead, sign_off_dead
+from tenure.worker.sources import AnySource, homes_of
 
 PATIENCE = 20.0
 """Seconds for a store that does not answer: less than the supervisor has."""
 PAUSE = 0.5
 
 
-def main(app: str, url: str | None = None) -> int:
-    # Even with a URL the app is imported: it may change the folder from which a path in it counts.
-    place = Place(url=url, app=app)
+def main(url: str, *targets: str) -> int:
     try:
-        with ended_by(), place.named_jobs() as jobs:
-            _reap(jobs, sys.stdin.buffer.read())
+        with ended_by(), ExitStack() as opened:
+            # Even with a URL the app is imported: it may change the folder from which a path in it counts.
+            sources = sources_in(targets, url or None)
+            for source in sources:
+                opened.enter_context(source)
+            _reap(sources, sys.stdin.buffer.read())
     except Exit as exc:
         return exc.code
     return 0
 
 
-def _reap(jobs: "Jobs", message: bytes) -> None:
+def _reap(sources: Sequence[AnySource], message: bytes) -> None:
     """Take back what the message says; what is taken back stays so if it has to be tried again."""
     ends_at = ticks() + PATIENCE
     while True:
         try:
-            reap_dead(jobs._backend, message)
+            for number, source in enumerate(sources):
+                reap_dead(source._backend, message, source=number)
+            for home in homes_of(sources):
+                sign_off_dead(home._backend, message)
         except StoreUnavailable:
             if ticks() >= ends_at:
                 raise

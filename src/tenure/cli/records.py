@@ -3,6 +3,7 @@
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from math import isfinite
 from typing import Any
 
 from tenure.core.job import Job
@@ -10,7 +11,7 @@ from tenure.core.job import Job
 
 def record_of(value: object) -> dict[str, Any]:
     """Return a value of the library as a record."""
-    return {name: _plain(content) for name, content in _parts(value).items()}
+    return {name: plain(content) for name, content in _parts(value).items()}
 
 
 def job_record(job: Job) -> dict[str, Any]:
@@ -29,15 +30,22 @@ def _parts(value: object) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return moment(value)
-    if isinstance(value, Enum):
-        return value.value
+def plain(value: Any) -> Any:
+    """Return a value as JSON can have it: what a driver gives for a column, as a text if it is nothing else."""
     if is_dataclass(value) and not isinstance(value, type):
         return record_of(value)
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    return value
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    is_number = isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value))
+    return value if value is None or is_number else _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return moment(value)
+    is_binary = isinstance(value, bytes | bytearray | memoryview)
+    return f"\\x{bytes(value).hex()}" if is_binary else str(value)

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from tenure.cli import words
+from tenure.cli.records import plain
+from tenure.core.checks import EARLIEST
 from tenure.core.job import Job, State
 from tenure.core.moments import shown_duration
 
@@ -56,7 +58,7 @@ def _facts(job: Job, now: datetime) -> list[tuple[str, str]]:
 
 
 def _at(moment: datetime | None, now: datetime) -> str:
-    return "" if moment is None else f"{words.clock(moment)}, {words.ago(moment, now)}"
+    return "" if moment is None or moment <= EARLIEST else f"{words.clock(moment)}, {words.ago(moment, now)}"
 
 
 def _progress(job: Job) -> str:
@@ -67,5 +69,5 @@ def _progress(job: Job) -> str:
 
 
 def _block(name: str, value: Any) -> list[str]:
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False)
     return [f"{name:<12} {text}"] if "\n" not in text else ["", name, *(f"  {line}" for line in text.splitlines())]

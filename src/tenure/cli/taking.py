@@ -1,12 +1,18 @@
 """Take the next job for a command: one that is due, or one that comes free."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import click
 
 from tenure.claim import Claim
+from tenure.claims import Claims
 from tenure.cli.signals import Signals
 from tenure.core.operations import Stats
 from tenure.jobs import Jobs
 from tenure.keeper import DRIFT, ticks
+from tenure.row_claims import TableClaims
+from tenure.table import Table
 
 SLICE = 0.5
 """Seconds of waiting at a time, so that a signal is heard; a claim that is under way is never broken off."""
@@ -33,14 +39,33 @@ class Wanted:
         )
 
 
-def take(jobs: Jobs, wanted: Wanted, signals: Signals) -> Claim | None:
+def claims_from(
+    source: Jobs | Table[Any],
+    *,
+    queues: tuple[str, ...] | None,
+    types: tuple[str, ...] | None,
+    limit: int = 1,
+    lease: float | None,
+    wait: float,
+    worker: str | None,
+) -> Claims | TableClaims[Any]:
+    """Claim from a Jobs or a table; by default for the lease of the table."""
+    if isinstance(source, Jobs):
+        seconds = 60.0 if lease is None else lease
+        return source.claim(queues=queues, types=types, limit=limit, lease=seconds, wait=wait, worker=worker)
+    if queues or types:
+        raise click.UsageError("--queue and --type choose jobs, and a table has neither; leave them out")
+    return source.claim(limit=limit, lease=lease, wait=wait, worker=worker)
+
+
+def take(jobs: Jobs | Table[Any], wanted: Wanted, signals: Signals) -> Claim | None:
     """Return a claim, or None if nothing is due, or a signal came first."""
     # A holder that died before this had no more than a lease left, by a clock that may be slower.
     ends_at = ticks() + (wanted.lease * (1 + DRIFT) if wanted.wait is None else wanted.wait)
     pause = 0.0
     while not signals.received:
-        claims = jobs.claim(
-            queues=wanted.queues, types=wanted.types, lease=wanted.lease, wait=pause, worker=wanted.worker
+        claims = claims_from(
+            jobs, queues=wanted.queues, types=wanted.types, lease=wanted.lease, wait=pause, worker=wanted.worker
         )
         if claims:
             return claims[0]

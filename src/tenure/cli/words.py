@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tenure.cli.output import coloured
+from tenure.core.checks import EARLIEST
 from tenure.core.job import Job, State
 from tenure.core.moments import shown_duration
 
@@ -43,7 +44,8 @@ def when(job: Job, now: datetime) -> str:
         return ago(job.finished_at, now, units=1)
     if job.state is State.RUNNING and job.started_at is not None:
         return f"for {shown_duration((now - job.started_at).total_seconds(), units=1)}"
-    return ago(job.run_at, now, units=1)
+    # A row that has no such moment is due since ever.
+    return ago(job.run_at, now, units=1) if job.run_at > EARLIEST else "due"
 
 
 def attempts(job: Job) -> str:

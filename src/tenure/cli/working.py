@@ -3,12 +3,13 @@
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tenure.backends.urls import is_shared
-from tenure.cli.places import import_named, jobs_in, placed_in
+from tenure.cli.places import import_named
+from tenure.cli.sources import sources_in
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 from tenure.service import logs
@@ -19,6 +20,7 @@ from tenure.supervisor import Ending, How, Plan, Supervised, Supervisor
 from tenure.supervisor.plan import MARGIN
 from tenure.worker import Worker, stopped_by_signals
 from tenure.worker.lifeline import stop_at_end_of
+from tenure.worker.sources import AnySource, homes_of
 from tenure.worker.summary import Summary
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ INPUT = 0
 class Work:
     """Whose tasks to run, where, and how."""
 
-    target: str
+    targets: Sequence[str]
     imports: Sequence[str]
     url: str | None
     options: "WorkerOptions"
@@ -49,12 +51,12 @@ class Work:
         """Have this process log as it is to; before the app is imported, which may decide otherwise."""
         logs.configure("json" if self.log_format == "json" else "human", self.log_level)
 
-    def jobs(self) -> "Jobs":
-        """Import the Jobs and its tasks."""
-        jobs = jobs_in(self.target)
+    def sources(self) -> tuple[AnySource, ...]:
+        """Import what to work for, and the modules with tasks."""
+        sources = sources_in(self.targets, self.url)
         for module in self.imports:
             import_named(module)
-        return jobs if self.url is None else placed_in(jobs, self.url)
+        return sources
 
 
 def run(work: Work, *, parent: Supervised | None = None, health: str | None = None, until_eof: bool = False) -> Summary:
@@ -62,10 +64,14 @@ def run(work: Work, *, parent: Supervised | None = None, health: str | None = No
     if parent is not None:
         # Before the app is imported, which may take for ever.
         parent.end_with_supervisor(checks.seconds("grace", work.options["grace"]) + MARGIN)
-    with work.jobs() as jobs:
+    sources = work.sources()
+    with ExitStack() as opened:
+        for source in (*homes_of(sources), *sources):
+            opened.enter_context(source)
         if parent is not None:
-            _refuse_memory(jobs)
-        worker = Worker(jobs, work.options, ledger=None if parent is None else parent.ledger)
+            for home in homes_of(sources):
+                _refuse_memory(home)
+        worker = Worker(sources, work.options, ledger=None if parent is None else parent.ledger)
         logs.name_worker(worker.name)
         if parent is not None:
             parent.watch(worker)
@@ -120,12 +126,12 @@ def command_of(work: Work) -> list[str]:
         f"--log-level={work.log_level}",
     ]
     # -P: else a module of the app could take the place of one that Python or we import.
-    return [sys.executable, "-P", "-m", "tenure.cli", "work", work.target, *named]
+    return [sys.executable, "-P", "-m", "tenure.cli", "work", *work.targets, *named]
 
 
 def reap_command_of(work: Work) -> list[str]:
     """Return the command that takes back the jobs of a dead worker."""
-    return [sys.executable, "-P", "-m", "tenure.cli.reaper", work.target, *([] if work.url is None else [work.url])]
+    return [sys.executable, "-P", "-m", "tenure.cli.reaper", work.url or "", *work.targets]
 
 
 def _each(option: str, values: Iterable[str]) -> list[str]:

@@ -12,7 +12,8 @@ from tenure.cli.endings import Code, complain, told
 from tenure.cli.holds import holds_of
 from tenure.cli.output import Output, with_output
 from tenure.cli.places import Place, with_place
-from tenure.cli.records import moment, record_of
+from tenure.cli.records import moment, plain, record_of
+from tenure.cli.taking import claims_from
 from tenure.cli.values import duration, json_of, text_of
 from tenure.core import checks, transitions
 from tenure.core.job import Job, Progress
@@ -21,6 +22,7 @@ from tenure.errors import TenureError
 
 if TYPE_CHECKING:
     from tenure.jobs import Jobs
+    from tenure.table import Table
 
 T = TypeVar("T")
 
@@ -31,7 +33,7 @@ LOST = "lost"
 @click.option("--queue", "-q", "queues", multiple=True, metavar="NAME", help="Only of this queue; may be repeated.")
 @click.option("--type", "-t", "types", multiple=True, metavar="NAME", help="Only of this type; may be repeated.")
 @click.option("--limit", type=int, default=1, show_default=True, metavar="N", help="At most so many.")
-@click.option("--lease", type=duration, default="60s", show_default=True, help="How long a claim holds.")
+@click.option("--lease", type=duration, show_default="60s, or that of the table", help="How long a claim holds.")
 @click.option("--wait", type=duration, default="0", help="How long to wait for the first job.")
 @click.option("--worker", metavar="NAME", help="Who claims; by default, host and process.")
 @with_place
@@ -42,7 +44,7 @@ def claim(
     queues: tuple[str, ...],
     types: tuple[str, ...],
     limit: int,
-    lease: float,
+    lease: float | None,
     wait: float,
     worker: str | None,
 ) -> int:
@@ -56,10 +58,11 @@ def claim(
       claim=$(tenure claim --queue mail) || exit
       tenure claim --limit 10 --lease 10m --wait 1m > claims
       tenure complete < claims
+      tenure claim --app app:orders
     """
-    with place.jobs() as jobs:
-        claims = jobs.claim(
-            queues=queues or None, types=types or None, limit=limit, lease=lease, wait=wait, worker=worker
+    with place.source() as jobs:
+        claims = claims_from(
+            jobs, queues=queues or None, types=types or None, limit=limit, lease=lease, wait=wait, worker=worker
         )
         for number, each in enumerate(claims):
             try:
@@ -81,7 +84,7 @@ def claim_record(claim: Claim) -> dict[str, Any]:
         "token": claim.token,
         "type": job.type,
         "queue": job.queue,
-        "payload": job.payload,
+        "payload": plain(job.payload),
         "attempt": job.attempts,
         "lease": claim.lease.length,
         "leased_until": None if job.leased_until is None else moment(job.leased_until),
@@ -113,7 +116,7 @@ def complete(place: Place, output: Output, claims: tuple[str, ...], result: str 
     settlements = [transitions.completed(hold, found) for hold in holds_of(claims)]
     if any(each.result_dropped for each in settlements):
         complain("the result is too long to be kept; the jobs are completed without")
-    with place.jobs() as jobs:
+    with place.source() as jobs:
         return settle(jobs, output, settlements)
 
 
@@ -140,7 +143,7 @@ def fail(place: Place, output: Output, claims: tuple[str, ...], error: str, dela
     why = checks.error_text("the error", text_of(error, "the error"))
     delay = checks.optional(checks.seconds, "delay", delay)
     holds = holds_of(claims)
-    with place.jobs() as jobs:
+    with place.source() as jobs:
         holder = jobs._open()[1]
 
         def ending(hold: Hold, job: Job) -> Settlement:
@@ -167,7 +170,7 @@ def release(place: Place, output: Output, claims: tuple[str, ...]) -> int:
       tenure release < claims
     """
     settlements = [transitions.released(hold) for hold in holds_of(claims)]
-    with place.jobs() as jobs:
+    with place.source() as jobs:
         return settle(jobs, output, settlements)
 
 
@@ -194,7 +197,7 @@ def extend(
     shown = progress_of(progress, note)
     extensions = [Extension(hold=hold, lease=lease_of(lease), progress=shown) for hold in holds_of(claims)]
     code = Code.DONE
-    with place.jobs() as jobs:
+    with place.source() as jobs:
         for batch in batches(extensions):
             for extension, holding in zip(batch, jobs._backend.extend(batch), strict=True):
                 code = max(code, report(output, extension.hold, LOST if holding is Holding.LOST else str(holding)))
@@ -227,7 +230,7 @@ def reap(place: Place, output: Output, worker: str | None) -> None:
       tenure reap
       tenure reap --worker web-3:4711
     """
-    with place.jobs() as jobs:
+    with place.source() as jobs:
         reaped = jobs.reap(worker=worker)
     for each in reaped:
         if output.is_json:
@@ -237,7 +240,7 @@ def reap(place: Place, output: Output, worker: str | None) -> None:
         output.note("there is nothing to take back")
 
 
-def settle(jobs: "Jobs", output: Output, settlements: Sequence[Settlement]) -> Code:
+def settle(jobs: "Jobs | Table[Any]", output: Output, settlements: Sequence[Settlement]) -> Code:
     """End claims as it was decided, and tell of each what became of it."""
     code = Code.DONE
     for batch in batches(settlements):
@@ -246,7 +249,9 @@ def settle(jobs: "Jobs", output: Output, settlements: Sequence[Settlement]) -> C
     return code
 
 
-def _fail(jobs: "Jobs", output: Output, holds: Sequence[Hold], ending: Callable[[Hold, Job], Settlement]) -> Code:
+def _fail(
+    jobs: "Jobs | Table[Any]", output: Output, holds: Sequence[Hold], ending: Callable[[Hold, Job], Settlement]
+) -> Code:
     """End claims by a failure: whether the job is tried again depends on the job."""
     found = jobs._backend.find(Query(ids=tuple({hold.id for hold in holds}), limit=LARGEST_BATCH)).jobs
     known = {job.id: job for job in found}

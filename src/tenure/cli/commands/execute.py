@@ -1,6 +1,7 @@
 """`tenure exec`."""
 
 import logging
+from typing import Any
 
 import click
 
@@ -15,6 +16,8 @@ from tenure.cli.taking import Wanted, take
 from tenure.cli.values import duration
 from tenure.core.job import Outcome
 from tenure.core.operations import lease_of
+from tenure.jobs import Jobs
+from tenure.row_claims import TableClaim
 
 HIGHEST_CODE = 255
 
@@ -44,7 +47,9 @@ class AfterDashes(click.Command):
 )
 @click.option("--queue", "-q", "queues", multiple=True, metavar="NAME", help="Only of this queue; may be repeated.")
 @click.option("--type", "-t", "types", multiple=True, metavar="NAME", help="Only of this type; may be repeated.")
-@click.option("--lease", type=duration, default="60s", show_default=True, help="How long a sign of life holds a job.")
+@click.option(
+    "--lease", type=duration, show_default="60s, or that of the table", help="How long a sign of life holds a job."
+)
 @click.option("--wait", type=duration, help="How long to wait for a job. By default, a lease if others hold some.")
 @click.option("--drain", is_flag=True, help="Go on until nothing is due.")
 @click.option(
@@ -67,7 +72,7 @@ def execute(
     command: tuple[str, ...],
     queues: tuple[str, ...],
     types: tuple[str, ...],
-    lease: float,
+    lease: float | None,
     wait: float | None,
     grace: float,
     give_up_on: tuple[int, ...],
@@ -93,22 +98,26 @@ def execute(
       tenure exec --result --give-up-on 64 -- python3 resize.py --width 100
     """
     must_be_runnable(command[0])
-    wanted = Wanted(queues=queues or None, types=types or None, lease=lease_of(lease), wait=wait, worker=worker)
     # Of a loss, and of a store that is away, this command tells by itself.
     logging.getLogger("tenure").addHandler(logging.NullHandler())
     outcomes: list[Outcome | None] = []
-    with place.jobs() as jobs, Signals() as signals:
+    with place.source() as jobs, Signals() as signals:
+        seconds = lease_of(lease) if lease is not None else 60.0 if isinstance(jobs, Jobs) else jobs._lease
+        wanted = Wanted(queues=queues or None, types=types or None, lease=seconds, wait=wait, worker=worker)
         order = Order(
             command=command,
             grace=grace,
             give_up_on=frozenset(give_up_on),
             keeps_result=keeps_result,
-            url=place.url_anywhere(jobs),
+            url=place.url_anywhere(jobs) if isinstance(jobs, Jobs) else None,
         )
         while (claim := take(jobs, wanted, signals)) is not None:
             if signals.received:
                 claim.release()
                 break
+            if isinstance(claim, TableClaim) and is_done(claim):
+                outcomes.append(Outcome.COMPLETED)
+                continue
             attempt = Attempt(claim, order, signals)
             outcomes.append(attempt.run())
             tell(output, claim, outcomes[-1], attempt.why)
@@ -119,6 +128,14 @@ def execute(
     if not outcomes:
         return Code.NOTHING_DUE
     return Code.DONE if set(outcomes) == {Outcome.COMPLETED} else Code.FAILED
+
+
+def is_done(claim: TableClaim[Any]) -> bool:
+    """Tell whether the work of a row is done, if its table knows; then complete it."""
+    if not claim.held.rows.can_tell or not claim.already_done():
+        return False
+    claim.complete()
+    return True
 
 
 def tell(output: Output, claim: Claim, outcome: Outcome | None, why: str) -> None:

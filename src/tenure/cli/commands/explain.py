@@ -19,7 +19,7 @@ def explain(place: Place, output: Output, id: str) -> None:
       tenure explain 0199a3f0-…
       tenure explain 0199a3f0-… --json
     """
-    with place.jobs() as store:
+    with place.source() as store:
         explanation = store.explain(id)
     if explanation is None:
         raise click.UsageError(f"there is no job {id!r}; `tenure jobs list` shows what there is")

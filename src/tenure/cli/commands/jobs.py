@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tenure.cli.bulk import Bulk
-from tenure.cli.choosing import named, refuse_unless
+from tenure.cli.choosing import found, named, refuse_unless
 from tenure.cli.filters import with_filters
 from tenure.cli.listing import listed
 from tenure.cli.moving import act_on, move_jobs
@@ -53,14 +53,14 @@ def list_(place: Place, output: Output, filters: Filters, limit: int, *, oldest_
       tenure jobs list --limit 0 --json | wc -l
     """
     limit = min(limit, sys.maxsize - 1)
-    with place.jobs() as store:
+    with place.source() as store:
         wanted: Filters = {**filters, "newest_first": not oldest_first}
-        found = store.find(**wanted)
+        matching = found(store, wanted)
         if output.is_json:
-            for job in islice(found, limit or None):
+            for job in islice(matching, limit or None):
                 output.record(job_record(job))
             return
-        some = list(islice(found, limit + 1 if limit else None))
+        some = list(islice(matching, limit + 1 if limit else None))
     shown = some[:limit] if limit else some
     if not shown:
         output.note("no job matches")
@@ -84,9 +84,9 @@ def show(place: Place, output: Output, ids: tuple[str, ...]) -> None:
     """
     from tenure.cli.sheet import sheet_of
 
-    with place.jobs() as store:
-        found = named(store, ids)
-    for number, job in enumerate(found):
+    with place.source() as store:
+        shown = named(store, ids)
+    for number, job in enumerate(shown):
         if output.is_json:
             output.record(job_record(job))
         else:

@@ -40,7 +40,11 @@ def _options(command: Callable[..., R]) -> Callable[..., R]:
         "--concurrency", "-c", type=int, metavar="N", default=10, show_default=True, help="How many run at a time."
     )
     @click.option(
-        "--lease", type=duration, default="60s", show_default=True, help="How long a job is held unless extended."
+        "--lease",
+        type=duration,
+        default="60s",
+        show_default=True,
+        help="How long a job is held unless extended; a table has its own.",
     )
     @click.option("--grace", type=duration, default="30s", show_default=True, help="How long runs may take to end.")
     @click.option("--drain", is_flag=True, help="End when nothing is due.")
@@ -54,8 +58,8 @@ def _options(command: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
-@click.command(short_help="Run the tasks of your Jobs.")
-@click.argument("target", type=target, metavar="MODULE:OBJECT")
+@click.command(short_help="Run the tasks of your Jobs, the rows of your tables.")
+@click.argument("targets", type=target, metavar="MODULE:OBJECT...", nargs=-1, required=True)
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module with tasks; may be repeated.")
 @_options
 @click.option(
@@ -85,7 +89,7 @@ def _options(command: Callable[..., R]) -> Callable[..., R]:
 def work(
     output: Output,
     options: "WorkerOptions",
-    target: str,
+    targets: tuple[str, ...],
     imports: tuple[str, ...],
     url: str | None,
     health: str | None,
@@ -101,7 +105,8 @@ def work(
     """Run the tasks of your Jobs, until SIGTERM or Ctrl-C; a second one does not wait for what runs.
 
     MODULE:OBJECT is the Jobs, such as app:jobs, found from this folder. Its tasks are those of the modules that are
-    imported with it, and of each --import.
+    imported with it, and of each --import. It may also be a Table with a handler, whose rows are then run. Of several,
+    so many run at a time as --concurrency says, in all; --queue, --type and --lease are about jobs.
 
     With --processes, --max-jobs, --max-memory or --reload there is a supervisor: it starts the workers as processes of
     their own and watches over them. When one dies, what it had started counts as crashed at once, what it had only
@@ -114,6 +119,7 @@ def work(
       tenure work app:jobs
       tenure work app:jobs --processes 4 --concurrency 20 --health 9000
       tenure work app:jobs --import app.mail --import app.reports -q mail
+      tenure work app:jobs app:orders
       tenure work app:jobs --drain && echo all done
       tenure work app:jobs --reload --log-level debug
     """
@@ -122,7 +128,7 @@ def work(
 
     parent = supervised()
     work = working.Work(
-        target=target, imports=imports, url=url, options=options, log_format=log_format, log_level=log_level
+        targets=targets, imports=imports, url=url, options=options, log_format=log_format, log_level=log_level
     )
     work.log()
     if parent is not None:
@@ -156,10 +162,9 @@ def work(
 
 def _code(summary: "Summary", *, is_drain: bool) -> int:
     """Return how a worker ended: one that was stopped, well; one that drained, by what it found and did."""
-    counts = summary.counts()
-    if not is_drain or counts["completed"] == sum(counts.values()) > 0:
+    if not is_drain or summary.completed == summary.total > 0:
         return Code.DONE
-    return Code.FAILED if sum(counts.values()) > counts["released"] else Code.NOTHING_DUE
+    return Code.FAILED if summary.total > summary.released else Code.NOTHING_DUE
 
 
 COMMANDS = {"work": work}
