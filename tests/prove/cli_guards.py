@@ -3,14 +3,14 @@
 from tests.prove.guard import Guard
 
 CLI_GUARDS = [
-    Guard("all claims are read before one is ended", "cli/commands/claims.py", "    settlements = [transitions.released(hold) for hold in holds_of(claims)]\n    with place.jobs() as jobs:\n        return settle(jobs, output, settlements)\n", '    with place.jobs() as jobs:\n        return max(settle(jobs, output, [transitions.released(hold)]) for line in claims or click.get_text_stream("stdin") for hold in holds_of([line]))\n'),
+    Guard("all claims are read before one is ended", "cli/commands/claims.py", "    settlements = [transitions.released(hold) for hold in holds_of(claims)]\n    with place.source() as jobs:\n        return settle(jobs, output, settlements)\n", '    with place.source() as jobs:\n        return max(settle(jobs, output, [transitions.released(hold)]) for line in claims or click.get_text_stream("stdin") for hold in holds_of([line]))\n'),
     Guard("a claim has a token", "cli/holds.py", 'for name in ("id", "fence", "token"):', 'for name in ("id", "fence"):'),
     Guard("a terminal is not waited for", "cli/holds.py", "if sys.stdin is None or sys.stdin.isatty():", "if False:"),
     Guard("a lost claim is told by the exit code", "cli/commands/claims.py", "return Code.FAILED if outcome == LOST else Code.DONE", "return Code.DONE"),
     Guard("a lost claim costs the others nothing", "cli/commands/claims.py", "        complain(told(lost(hold)))\n", "        raise lost(hold)\n"),
     Guard("nothing due is told by the exit code", "cli/commands/claims.py", "return Code.DONE if claims else Code.NOTHING_DUE", "return Code.DONE"),
     Guard("claims are not given back at the end", "cli/commands/claims.py", "            output.record(claim_record(each))\n", "            output.record(claim_record(each))\n            each.release()\n"),
-    Guard("a claim made elsewhere is compared by its fence", "jobs.py", " or job.fence != fence:", ":"),
+    Guard("a claim made elsewhere is compared by its fence", "source.py", " or job.fence != fence:", ":"),
     Guard("a claim made elsewhere is extended when it is entered", "keeper.py", "        lease.is_proven = False\n", "        lease.valid_until += length\n"),
     Guard("a lease is kept while the command runs", "cli/attempt.py", "            with self._claim:\n                ended", "            if True:\n                ended"),
     Guard("a signal gives the job back", "cli/attempt.py", "return transitions.released(hold) if self._stop is Stop.SHUTDOWN else self._failure(ended)", "return self._failure(ended)"),
@@ -39,7 +39,7 @@ CLI_GUARDS = [
     Guard("what nobody holds is not waited for", "cli/taking.py", " or (wanted.wait is None and not wanted.may_come(jobs.stats())):", ":"),
     Guard("only what is wanted is waited for", "cli/taking.py", "and (self.types is None or row.type in self.types)\n", "\n"),
     Guard("the wait for a holder is bounded", "cli/taking.py", "if left <= 0 or (", "if ("),
-    Guard("ids are moved all or none, if one is unknown", "cli/choosing.py", "        if each not in found:\n", "        if False:\n"),
+    Guard("ids are moved all or none, if one is unknown", "cli/choosing.py", "        if each not in known:\n", "        if False:\n"),
     Guard("ids are moved all or none, if one cannot be", "cli/choosing.py", "        if job.state not in states:\n", "        if False:\n"),
     Guard("all jobs are moved only if that is said", "cli/moving.py", "if bool(ids) + bool(filters) + is_all != 1:", "if False:"),
     Guard("a dry run moves nothing", "cli/moving.py", "            return _rehearse(chosen, done, output)\n", "            _rehearse(chosen, done, output)\n"),
@@ -53,8 +53,8 @@ CLI_GUARDS = [
     Guard("a password is not shown", "backends/urls.py", '    return f"{before[:start]}{user}:***@{after}" if at and colon else url\n', "    return url\n"),
     Guard("a closed pipe ends it quietly", "cli/endings.py", "            raise Exit(128 + signal.SIGPIPE) from None\n", "            raise\n"),
     Guard("what a command needs is imported when it is used", "cli/program.py", "import click\n", "import click\nimport tenure.jobs\n"),
-    Guard("processes do not share a store in memory", "cli/working.py", "            _refuse_memory(jobs)\n", "            pass\n"),
+    Guard("processes do not share a store in memory", "cli/working.py", "                _refuse_memory(home)\n", "                pass\n"),
     Guard("a supervised child has its ledger", "cli/working.py", "ledger=None if parent is None else parent.ledger", "ledger=None"),
     Guard("a supervised child watches its parent", "cli/working.py", "            parent.watch(worker)\n", "            pass\n"),
-    Guard("--url puts a Jobs elsewhere", "cli/working.py", "return jobs if self.url is None else placed_in(jobs, self.url)", "return jobs"),
+    Guard("--url puts a Jobs elsewhere", "cli/sources.py", "            placed_in(home, url)\n", "            pass\n"),
 ]  # fmt: skip

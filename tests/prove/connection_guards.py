@@ -46,5 +46,5 @@ CONNECTION_GUARDS = [
     Guard("a cancel ends a statement that waits", "connections/loops.py", "                self._asking.cancel()\n", "                pass\n"),
     Guard("a scoped session is that of the caller's task", "connections/sqlalchemy.py", "session() if isinstance(session, aio.async_scoped_session) else session", "session"),
     Guard("an async connection is not used by who does not await", "connections/caller.py", "    if kind.is_async:\n        raise TypeError(", "    if False:\n        raise TypeError("),
-    Guard("who waits for a transaction does not keep it from ending", "aio/twins.py", "        return await run_alone(partial(verb, self.sync, *args, **options), on_cancel=joined.cancel)\n", "        return await self.threads.run(partial(verb, self.sync, *args, **options))\n"),
+    Guard("who waits for a transaction does not keep it from ending", "aio/awaited.py", "        return await run_alone(partial(verb, self.sync, *args, **options), on_cancel=joined.cancel)\n", "        return await self.threads.run(partial(verb, self.sync, *args, **options))\n"),
 ]  # fmt: skip

@@ -18,6 +18,12 @@ from tests.prove.postgres_guards import POSTGRES_GUARDS
 from tests.prove.redis_guards import REDIS_GUARDS
 from tests.prove.service_guards import SERVICE_GUARDS
 from tests.prove.supervisor_guards import SUPERVISOR_GUARDS
+from tests.prove.table_guards import (
+    TABLE_CLIENT_GUARDS,
+    TABLE_MIGRATION_GUARDS,
+    TABLE_POSTGRES_GUARDS,
+    TABLE_SQLITE_GUARDS,
+)
 from tests.prove.worker_guards import PROCESS_GUARDS, WORKER_GUARDS
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +32,8 @@ SQLITE = Path("src/tenure/backends/sqlite")
 POSTGRES = Path("src/tenure/backends/postgres")
 REDIS = Path("src/tenure/backends/redis")
 CLIENT = Path("src/tenure")
+SQLITE_TABLES = Path("src/tenure/backends/tables/sqlite")
+POSTGRES_TABLES = Path("src/tenure/backends/tables/postgres")
 PYTEST = ["-m", "pytest", "-x", "-q", "--no-header", "-o", "timeout=60"]
 CONFORMANCE = "src/tenure/testing/conformance"
 STORE_TESTS = [*PYTEST, CONFORMANCE, "--deselect", f"{CONFORMANCE}/queueing/test_model.py"]
@@ -90,6 +98,48 @@ CLI_TESTS = [
     "tests/cli/test_work.py",
 ]
 SUPERVISOR_TESTS = [*PYTEST, "tests/supervisor"]
+SQLITE_TABLE_TESTS = [
+    *PYTEST,
+    f"{CONFORMANCE}/claiming",
+    "tests/tables",
+    "--deselect",
+    f"{CONFORMANCE}/claiming/test_races.py",
+    "-k",
+    "(table-sqlite or sidecar-sqlite or test_sqlite or test_table) and not processes and not postgres",
+]
+POSTGRES_TABLE_TESTS = [
+    *PYTEST,
+    f"{CONFORMANCE}/claiming",
+    "tests/tables/test_postgres_rows.py",
+    "tests/tables/test_postgres_joined.py",
+    "tests/tables/test_postgres_names.py",
+    "tests/tables/test_table_claims.py",
+    "tests/tables/test_table_worker.py",
+    "-k",
+    "postgres-18 and not thousand and (table or sidecar or test_postgres)",
+]
+MIGRATION_TESTS = [
+    *PYTEST,
+    "tests/tables/test_postgres_ddl.py",
+    "tests/tables/test_postgres_functions.py",
+    "tests/tables/test_postgres_flat.py",
+    "-k",
+    "not postgres-16",
+]
+TABLE_CLIENT_TESTS = [
+    *PYTEST,
+    "tests/core/test_fragments.py",
+    "tests/core/test_table.py",
+    "tests/tables/test_rows.py",
+    "tests/tables/test_table_claims.py",
+    "tests/tables/test_table_verbs.py",
+    "tests/tables/test_table_worker.py",
+    "tests/tables/test_table_aio.py",
+    "tests/worker/test_sources.py",
+    "tests/cli/test_rows.py",
+    "-k",
+    "not postgres or (postgres-18 and the_database_refuses)",
+]
 MEMORY_MACHINE = """
 from tenure.testing.conformance.machine import compare
 from tests.model.test_reference import open_pair
@@ -255,8 +305,8 @@ SQLITE_GUARDS = [
     Guard("a schedule makes up for nothing before it began", "scheduling.py", "moment(write.now if found is None", "moment(0 if found is None"),
     Guard("schedules do not know of each other", "schedule.sql", "where name = :name;", "order by last_at desc;"),
     Guard("an older file is brought up to date", "migrations.py", "return version == current()", "return version > 0"),
-    Guard("a wait waits", "backend.py", "self._closing.wait(min(left, pause * random.uniform(0.5, 1.0)))", "False"),
-    Guard("a wait sees what others commit", "backend.py", "if (version := self._database.version(pause / 2)) != seen:", "if (version := self._database.version(pause / 2)) and seen is None:"),
+    Guard("a wait waits", "waiting.py", "closing.wait(min(left, pause * random.uniform(0.5, 1.0)))", "False"),
+    Guard("a wait sees what others commit", "waiting.py", "if (version := database.version(pause / 2)) != seen:", "if (version := database.version(pause / 2)) and seen is None:"),
     Guard("a wait knows when leases run out", "wait.sql", "select min(first), (select min(leased_until) from tenure_jobs where state = 'running')", "select min(first), null"),
     Guard("the lock of processes", "lock.py", "fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass"),
     Guard("pauses that do not grow", "lock.py", "SHORTEST, LONGEST, GROWTH = 0.000_2, 0.002, 1.1", "SHORTEST, LONGEST, GROWTH = 0.001, 0.100, 2.0"),
@@ -273,7 +323,7 @@ SQLITE_GUARDS = [
     Guard("a newer schema is refused", "migrations.py", "    if version > current():\n", "    if False:\n"),
     Guard("a network file system is refused", "place.py", "is not None and NETWORK.fullmatch(kind):", "is None:"),
     Guard("an old library is refused", "library.py", "    if version < OLDEST:\n", "    if False:\n"),
-    Guard("a user's journal mode stays", "opening.py", "    if application != APPLICATION:\n", "    if False:\n"),
+    Guard("a user's journal mode stays", "opening.py", "    if is_bare or application != APPLICATION:\n", "    if False:\n"),
     Guard("the tables are there for a connection of the caller's", "database.py", "        self._identity_of_the_writer()\n        try:\n", "        try:\n"),
     Guard("a transaction ends with its block", "transaction.py", "        refuse_to_end(statement)\n", ""),
     Guard("nothing is written after SQLite rolled back", "transaction.py", "        if not self.in_transaction:\n            raise", "        if False:\n            raise"),
@@ -303,7 +353,7 @@ CLIENT_GUARDS = [
     Guard("no completion without its effect", "claim.py", "        if was_joined and error is None:\n", "        if False:\n"),
     Guard("what undid a transaction is recorded", "transaction.py", "return error is not None and self._claim.leave(error)", "return False"),
     Guard("a completion that was undone can be tried again", "claim.py", "            self._hold_again()\n            self.lease.is_over = ", "            self.lease.is_over = "),
-    Guard("a lease counts from before the claim", "jobs.py", "        sent_at = ticks()\n        jobs = backend.claim(request).jobs\n", "        jobs = backend.claim(request).jobs\n        sent_at = ticks()\n"),
+    Guard("a lease counts from before the claim", "source.py", "        sent_at = ticks()\n        jobs = backend.claim(request).jobs\n", "        jobs = backend.claim(request).jobs\n        sent_at = ticks()\n"),
     Guard("an extension counts from before it", "claim.py", "        self._holder.keeper.note(self.lease, holding, sent_at, lease)", "        self._holder.keeper.note(self.lease, holding, ticks(), lease)"),
     Guard("a kept lease counts from before its beat", "keeper.py", "lease.note(holding, sent_at, lease.length)\n                if", "lease.note(holding, self._ticks(), lease.length)\n                if"),
     Guard("a margin for drift", "keeper.py", "length * (1 - DRIFT)", "length"),
@@ -325,15 +375,15 @@ CLIENT_GUARDS = [
     Guard("a fork holds nothing (claim)", "claim.py", "        if not self.is_here():\n            return False\n", ""),
     Guard("a fork holds nothing (claims)", "claims.py", "        if not all(claim.is_here() for claim in self._all):\n            return\n", ""),
     Guard("a fork keeps nothing", "keeper.py", "        if self._process != os.getpid():\n            self._begin()\n", ""),
-    Guard("each look has its own token", "jobs.py", "        request = replace(request, token=new_token())\n", ""),
-    Guard("a waiting claim looks again", "jobs.py", "min(left, LONGEST_POLL)", "left"),
-    Guard("a waiting claim wants its types", "jobs.py", "backend.wait(request.queues, request.types, ", "backend.wait(request.queues, None, "),
-    Guard("what is claimed after close is given back", "jobs.py", "if self._is_closed and holds:", "if False:"),
-    Guard("moving all jobs must be said", "jobs.py", " != 1:\n            raise", " > 1:\n            raise"),
+    Guard("each look has its own token", "source.py", "        request = replace(request, token=new_token())\n", ""),
+    Guard("a waiting claim looks again", "source.py", "min(left, LONGEST_POLL)", "left"),
+    Guard("a waiting claim wants its types", "source.py", "backend.wait(request.queues, request.types, ", "backend.wait(request.queues, None, "),
+    Guard("what is claimed after close is given back", "source.py", "if self._is_closed and holds:", "if False:"),
+    Guard("moving all jobs must be said", "source.py", " != 1:\n            raise", " > 1:\n            raise"),
     Guard("what is ahead is what its workers take", "jobs.py", "*asked_for_with(job, workers)", "None, None"),
-    Guard("closing closes the store", "jobs.py", "            backend.close()\n", ""),
-    Guard("a close waits for what is under way", "jobs.py", "            threads.finish()\n", "            pass\n"),
-    Guard("a close sees the last threads end", "jobs.py", "            threads.join()\n", "            pass\n"),
+    Guard("closing closes the store", "source.py", "            backend.close()\n", ""),
+    Guard("a close waits for what is under way", "source.py", "            threads.finish()\n", "            pass\n"),
+    Guard("a close sees the last threads end", "source.py", "            threads.join()\n", "            pass\n"),
     Guard("a cancelled claim is given back", "aio/look.py", "            self.undo()\n\n    def _wake", "            pass\n\n    def _wake"),
     Guard("a claim cancelled after its answer is given back", "aio/threads.py", "                    self._operations.submit(look.undo)\n", "                    pass\n"),
     Guard("a claim that was left does not ask", "aio/look.py", "            if not self.is_waiting:\n                return True\n", "            if self._is_answered:\n                return True\n"),
@@ -347,14 +397,14 @@ CLIENT_GUARDS = [
     Guard("waits take turns", "aio/threads.py", "LONGEST_POLL * share", "LONGEST_POLL * 60"),
     Guard("the first in line is served first", "aio/threads.py", "            for look in looks:\n                if not look.run():", "            for look in reversed(looks):\n                if not look.run():"),
     Guard("those who left are forgotten", "aio/threads.py", "self._watches.pop(wanted) if look.is_waiting]", "self._watches.pop(wanted)]"),
-    Guard("a claim whose time is up looks once more", "aio/threads.py", "                self._submit(look.run)\n", "                look.fail(StoreUnavailable(CLOSED))\n"),
+    Guard("a claim whose time is up looks once more", "aio/threads.py", "                self._submit(look.run)\n", "                look.fail(StoreUnavailable(self._closed))\n"),
     Guard("a claim whose time is up does not wait on", "aio/threads.py", "            left = ends_at - ticks()\n            self._submit(self._begin, look, wanted)\n", "            self._submit(self._begin, look, wanted)\n            left = ends_at - ticks()\n"),
     Guard("those who wait are told of trouble", "aio/threads.py", "            look.fail(error)\n", "            pass\n"),
     Guard("a context reaches its thread", "aio/threads.py", "executor.submit(copy_context().run, function)", "executor.submit(function)"),
     Guard("a context reaches the claim's thread", "aio/look.py", "partial(copy_context().run, find)", "find"),
-    Guard("a fork has threads of its own", "aio/twins.py", "process = os.getpid()", "process = 0"),
-    Guard("a twin blames whom the loop is at", "aio/twins.py", "            self.sync._at = claim.sync\n", "            pass\n"),
-    Guard("a generator is read in the caller's thread", "aio/twins.py", "return list(value) if isinstance(value, Iterator) else value", "return value"),
+    Guard("a fork has threads of its own", "aio/source.py", "process = os.getpid()", "process = 0"),
+    Guard("a twin blames whom the loop is at", "aio/claims.py", "            self.sync._at = claim.sync\n", "            pass\n"),
+    Guard("a generator is read in the caller's thread", "aio/awaited.py", "return list(value) if isinstance(value, Iterator) else value", "return value"),
 ]  # fmt: skip
 
 
@@ -370,6 +420,10 @@ PARTS: dict[str, tuple[list[Guard], Path, list[str], str | None]] = {
     "processes": (PROCESS_GUARDS, CLIENT, PROCESS_TESTS, None),
     "cli": (CLI_GUARDS, CLIENT, CLI_TESTS, None),
     "supervisor": (SUPERVISOR_GUARDS, CLIENT, SUPERVISOR_TESTS, None),
+    "tables-client": (TABLE_CLIENT_GUARDS, CLIENT, TABLE_CLIENT_TESTS, None),
+    "tables-sqlite": (TABLE_SQLITE_GUARDS, SQLITE_TABLES, SQLITE_TABLE_TESTS, None),
+    "tables-postgres": (TABLE_POSTGRES_GUARDS, POSTGRES_TABLES, POSTGRES_TABLE_TESTS, None),
+    "tables-migration": (TABLE_MIGRATION_GUARDS, POSTGRES_TABLES, MIGRATION_TESTS, None),
 }
 
 

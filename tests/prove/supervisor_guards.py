@@ -3,9 +3,9 @@
 from tests.prove.guard import Guard
 
 SUPERVISOR_GUARDS = [
-    Guard("a thread notes what it starts", "worker/thread_slots.py", "            self._ledger.begin(run)\n", "            pass\n"),
-    Guard("a slot of the loop notes what it starts", "worker/loop_slots.py", "            slots.ledger.begin(run)\n", "            pass\n"),
-    Guard("what has ended is struck out", "worker/claimer.py", "            self._ledger.end(run for run, _ in self._sent)\n", "            pass\n"),
+    Guard("a thread notes what it starts", "worker/thread_slots.py", "            self._ledger.begin(run, handler.supply.number)\n", "            pass\n"),
+    Guard("a slot of the loop notes what it starts", "worker/loop_slots.py", "            slots.ledger.begin(run, handler.supply.number)\n", "            pass\n"),
+    Guard("what has ended is struck out", "worker/claimer.py", "            self._ledger.end(run for run, _ in supply.sent)\n", "            pass\n"),
     Guard("only what is struck out is gone", "worker/ledger.py", "                LENGTH.pack_into(self._map, place, 0)\n", ""),
     Guard("a place is used again", "worker/ledger.py", "                self._free.append(place)\n", ""),
     Guard("a full ledger says so", "worker/ledger.py", "            self._map[OVERFLOW] = 1\n", ""),
@@ -25,7 +25,7 @@ SUPERVISOR_GUARDS = [
     Guard("environments are passed over", "supervisor/sources.py", ' and not (folder / "pyvenv.cfg").exists()', ""),
     Guard("hidden folders are passed over", "supervisor/sources.py", 'folder.name.startswith(".") or ', ""),
     Guard("all of a dead worker is taken back", "supervisor/reaping.py", "    while len(part) == SWEEP:\n", "    while False:\n"),
-    Guard("only started jobs have crashed", "supervisor/reaping.py", 'None if told["started"] is None else frozenset(told["started"])', "None"),
+    Guard("only started jobs have crashed", "supervisor/reaping.py", 'None if told["started"] is None else frozenset(started_in(source, told["started"]))', "None"),
     Guard("a dead child is reaped", "supervisor/supervisor.py", "            post.take_back(child.name, started, now)\n", ""),
     Guard("a reaper that failed is told about", "supervisor/reaping.py", "            say_that_it_failed(self.worker, code)\n", "            pass\n"),
     Guard("an exit code of a handler's is no good end", "supervisor/child.py", "return self._ledger.is_sealed and (code", "return (code"),
@@ -48,5 +48,5 @@ SUPERVISOR_GUARDS = [
     Guard("a drained child is not replaced", "supervisor/supervisor.py", "            post.is_done = self._was_one_ready = True\n", "            self._was_one_ready = True\n"),
     Guard("one child goes ahead of the others", "supervisor/supervisor.py", "for post in self._posts if self._was_one_ready else [self._scout]:", "for post in self._posts:"),
     Guard("what children did is added up", "supervisor/supervisor.py", "        self._ended += child.summary\n", ""),
-    Guard("a dead worker is not shown any more", "supervisor/reaping.py", """    store.beat(Beat(name=told["worker"], host="", pid=0, version=""), 0.0)\n""", ""),
+    Guard("a dead worker is not shown any more", "supervisor/reaping.py", """    registry.beat(Beat(name=json.loads(message)["worker"], host="", pid=0, version=""), 0.0)\n""", "    pass\n"),
 ]  # fmt: skip

@@ -1,0 +1,94 @@
+"""A processor that may be killed between its work and the note that it is done, on PostgreSQL: one invoice an order.
+
+    export DATABASE_URL=postgresql://localhost/shop
+    python examples/invoices.py setup 100
+    python examples/invoices.py work &             # two instances, or more
+    python examples/invoices.py work
+
+The invoice is written in a transaction of the app's own, so a kill may come after it and before the order is `done`.
+Before an order is worked on again, tenure looks whether its invoice is there; a unique index sees to the rest.
+"""
+
+import logging
+import os
+import sys
+
+import psycopg
+from psycopg import errors
+
+import tenure
+
+DATABASE = os.environ.get("DATABASE_URL", "postgresql://localhost/shop")
+
+orders = tenure.Table(
+    DATABASE,
+    "orders",
+    columns={"state": "status", "started_at": "started_at", "completed_at": "completed_at", "created_at": "created_at"},
+    states={"queued": "queued", "running": "started", "completed": "done", "failed": "failed"},
+    order_by="created_at",
+    done_if="exists (select 1 from invoices where invoices.order_id = orders.id)",
+    output="invoices.order_id",
+    lease=float(os.environ.get("LEASE", "60")),
+)
+
+TABLES = """
+create type order_status as enum ('queued', 'started', 'done', 'failed');
+create table orders (
+  id uuid primary key default gen_random_uuid(),
+  customer text not null,
+  total numeric(10, 2) not null,
+  status order_status not null default 'queued',
+  started_at timestamptz,
+  completed_at timestamptz,
+  created_at timestamptz not null default clock_timestamp()
+);
+create table invoices (
+  number bigint generated always as identity primary key,
+  order_id uuid not null references orders (id),
+  total numeric(10, 2) not null
+);
+"""
+
+
+@orders.handler
+def invoice(row: tenure.Row) -> None:
+    """Write an invoice. That the order is done is noted afterwards, by the worker."""
+    try:
+        with psycopg.connect(DATABASE) as connection:
+            connection.execute("insert into invoices (order_id, total) values (%s, %s)", [row.id, row.total])
+    except errors.UniqueViolation:
+        # Somebody who lost the order was late to write it: it is there, and that is what counts.
+        logging.getLogger(__name__).warning("order %s has its invoice", row.id)
+
+
+def setup(number: int) -> None:
+    with psycopg.connect(DATABASE) as connection:
+        connection.execute(TABLES)
+        with connection.cursor() as cursor:
+            rows = [(f"customer {n}", n + 0.5) for n in range(number)]
+            cursor.executemany("insert into orders (customer, total) values (%s, %s)", rows)
+    orders.migrate()
+
+
+def show() -> None:
+    stats = orders.stats()
+    print(f"done: {stats.total('completed')}, recovered: {stats.total('recovered')}, ", end="")
+    print(f"prevented: {stats.total('prevented')}, left: {stats.total('due') + stats.total('running')}")
+
+
+def main(arguments: list[str]) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    with orders:
+        match arguments:
+            case ["setup", number]:
+                setup(int(number))
+            case ["work"]:
+                print(orders.work(concurrency=4))
+            case ["show"]:
+                show()
+            case _:
+                sys.exit(f"usage: {sys.argv[0]} setup NUMBER | work | show")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
