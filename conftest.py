@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
+from tests import inherited_signals
 from tests.servers import cluster, redis
 from tests.servers.home import made_home
 from tests.servers.postgres import OwnServer, Server
@@ -34,6 +35,7 @@ from tenure.testing import ClaimingHarness, Harness
 ROOT = Path(__file__).parent
 SYSTEM = ROOT / "tests" / "system"
 HOME = pytest.StashKey[Path]()
+IGNORED = pytest.StashKey[list[int]]()
 
 REDIS = [*shared_redis_names(), *shared_redis_clusters()]
 """The stores of Redis and Valkey that what is for all stores runs on."""
@@ -169,7 +171,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
+    shared = getattr(config, "workerinput", None)
+    config.stash[IGNORED] = inherited_signals.ignored_or_blocked() if shared is None else shared["ignored"]
+    inherited_signals.ignore_here_alone(config.stash[IGNORED])
+    if shared is None:
         blocks = ExitStack()
         config.stash[HOME] = blocks.enter_context(made_home())
         config.add_cleanup(blocks.close)
@@ -177,8 +182,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Let a worker of pytest-xdist share the home of the run."""
+    """Let a worker of pytest-xdist share the home of the run, and ignore the same signals."""
     node.workerinput["home"] = str(node.config.stash[HOME])
+    node.workerinput["ignored"] = node.config.stash[IGNORED]
 
 
 @pytest.fixture(scope="session")

@@ -176,15 +176,6 @@ def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) 
     assert "the supervisor has ended, since it was told to stop" in (tmp_path / "kept" / "demo.log").read_text()
 
 
-@pytest.fixture
-def heeds_interrupts() -> Iterator[None]:
-    """Have children heed Ctrl-C, even if this was started in the background, where it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heeds_interrupts")
 @pytest.mark.parametrize(
     ("number", "code", "when"),
     [

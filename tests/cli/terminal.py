@@ -66,6 +66,10 @@ class Program:
         code = self._process.wait(PATIENCE)
         return Ran(code, self._out.read_text(), self._err.read_text())
 
+    def out(self) -> str:
+        """Return what it has written to its standard output so far."""
+        return self._out.read_text()
+
     def says(self, what: str) -> None:
         """Wait until its standard error contains this."""
         until(lambda: what in self._err.read_text())

@@ -39,14 +39,6 @@ def jobs(shell: Terminal) -> Iterator[tenure.Jobs]:
         yield jobs
 
 
-@pytest.fixture(autouse=True)
-def heeds_interrupts() -> Iterator[None]:
-    """Have children heed Ctrl-C, even if this was started in the background, where it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def the_job(jobs: tenure.Jobs) -> tenure.Job:
     (job,) = jobs.find()
     return job
@@ -438,18 +430,6 @@ def test_the_ctrl_c_of_a_terminal_is_not_sent_to_the_command_again(shell: Termin
     assert program.ended().code == 128 + signal.SIGINT
     assert shell.reads("told") == "INT\n"
     assert outcomes(the_job(jobs)) == ["released"]
-
-
-def test_a_signal_that_was_ignored_before_stays_ignored(shell: Terminal, jobs: tenure.Jobs) -> None:
-    jobs.enqueue("work")
-    command = "trap '' HUP; exec tenure exec -- sh -c 'echo > began; while [ ! -e go ]; do sleep 0.02; done'"
-    program = shell.start_any("sh", "-c", command)
-    shell.reads("began")
-
-    program.send(signal.SIGHUP)
-    (shell.folder / "go").touch()
-
-    assert program.ended().code == 0
 
 
 def test_a_signal_ends_the_wait_for_a_job(shell: Terminal, jobs: tenure.Jobs) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import CONFORM, EJECT, KEEP, Enum, Flag, IntFlag
 from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import UUID
@@ -191,6 +191,19 @@ def test_a_value_that_would_not_come_back_equal_is_not_written(annotation: Any, 
         codec.encode(value)
 
 
+class Lenient(Flag, boundary=CONFORM):
+    READ = 1
+
+
+class Ejecting(IntFlag, boundary=EJECT):
+    READ = 1
+
+
+class Keeping(Flag, boundary=KEEP):
+    READ = 1
+    BOTH = 6
+
+
 @pytest.mark.parametrize(
     ("annotation", "written"),
     [
@@ -209,6 +222,12 @@ def test_a_value_that_would_not_come_back_equal_is_not_written(annotation: Any, 
         (Level, 1.0),
         (Level, 3),
         (Right, 8),
+        (Right, 9),
+        (Right, -1),
+        (Right, True),
+        (Lenient, 8),
+        (Ejecting, 8),
+        (Keeping, -1),
         (Point, [1, 2]),
         (Point, {"y": 1}),
         (Point, {"x": 1, "z": 1}),
@@ -251,6 +270,11 @@ class Opaque(Enum):
     ITEM = ()
 
 
+class Gapped(Flag):
+    ONE = 1
+    BOTH = 6
+
+
 class Empty(Enum):
     pass
 
@@ -281,7 +305,8 @@ REFUSED: list[tuple[Any, str]] = [
     (tuple[int, *tuple[str, ...]], r"\*tuple\[str, \.\.\.\] cannot be written"),
     (7, "^7 cannot be written"),
     (Mixed, "members of Mixed cannot be told apart"),
-    (Opaque, r"Opaque has the value \(\), which cannot be written as JSON; give its members strings or numbers"),
+    (Opaque, r"Opaque\.ITEM has a value that cannot be written as JSON; give its members strings or numbers"),
+    (Gapped, r"Gapped\.BOTH has the value 6, with bits that no member of one bit names; add a member for each bit"),
     (Empty, "members of Empty"),
     (WithInit, "WithInit cannot be built from its fields.*without InitVar"),
     (OwnConstructor, "OwnConstructor cannot be built from its fields"),
@@ -301,6 +326,14 @@ REFUSED: list[tuple[Any, str]] = [
 def test_what_cannot_be_written_so_that_it_is_read_back_is_refused(annotation: Any, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         codec_of(annotation)
+
+
+@pytest.mark.parametrize("value", [Right(0), Right.READ | Right.WRITE, Keeping.BOTH, Keeping(9)], ids=repr)
+def test_a_flag_is_written_as_its_number_and_comes_back_with_the_same_bits(value: Flag) -> None:
+    codec = found(type(value))
+
+    assert codec.encode(value) == value.value
+    assert codec.decode(value.value).value == value.value
 
 
 def test_a_value_that_holds_itself_is_an_error_that_can_be_caught() -> None:

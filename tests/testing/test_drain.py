@@ -239,6 +239,15 @@ def test_what_an_async_task_raises_is_recorded_and_goes_on(
     assert [len(job.errors) for job in queue.jobs] == [1]
 
 
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """Have SIGINT raise KeyboardInterrupt, even if whoever started the tests had it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interrupts")
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_interrupt_releases_the_job_and_goes_on(jobs: tenure.Jobs, queue: Rehearsal, *, is_async: bool) -> None:
     def send() -> None:

@@ -9,7 +9,7 @@ from tenure.claim import TAKEN, Claim
 from tenure.cli.command import OUTPUT_KEPT, Command, Ended
 from tenure.cli.endings import complain, told
 from tenure.cli.records import plain
-from tenure.cli.signals import STOPPING, Signals, is_from_terminal
+from tenure.cli.signals import Signals, is_from_terminal
 from tenure.core import transitions
 from tenure.core.answers import Retry
 from tenure.core.checks import clean
@@ -19,6 +19,7 @@ from tenure.core.payload import LONGEST, encode
 from tenure.errors import ClaimLost, ConfigurationError, StoreUnavailable, TenureError
 from tenure.keeper import ticks
 from tenure.run import Stop
+from tenure.signals import SIGNALS
 
 TRY_AGAIN = 75
 """The exit code by which a command asks to be tried again: EX_TEMPFAIL, of sysexits.h."""
@@ -122,7 +123,7 @@ class Attempt:
             self._signals.wait(STEP if next_at is None or next_at <= now else min(STEP, next_at - now))
         # A signal to all of our group, as Ctrl-C is, may have ended the command before it was heard or looked at here.
         until = ticks() + MOMENT
-        while command.killer() in STOPPING and not self._signals.received and (now := ticks()) < until:
+        while command.killer() in SIGNALS and not self._signals.received and (now := ticks()) < until:
             self._signals.wait(until - now)
         if self._stop is None and self._signals.received:
             self._stop = Stop.SHUTDOWN

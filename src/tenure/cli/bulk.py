@@ -1,6 +1,5 @@
 """Do something to many jobs: in batches, at a rate, with a bar, and stopped between two batches by Ctrl-C."""
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from tenure.core.operations import LARGEST_BATCH, Moved
+from tenure.signals import StopSignals
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -54,21 +54,18 @@ class Bulk:
 
     @contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
-        """Take the first Ctrl-C, or SIGTERM, for the wish to stop after the present batch."""
-        before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+        """Stop after the present batch at the first signal; a second has the effect that it had before."""
 
-        def stop(number: int, frame: object) -> None:  # noqa: ARG001 - as signal calls it
+        def stop(number: int, _: object) -> None:
             self.stopped_by = number
             self._stopped.set()
-            signal.signal(number, before[signal.Signals(number)])
+            signals.restore()
 
-        for each in before:
-            signal.signal(each, stop)
+        signals = StopSignals(stop)
         try:
             yield
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            signals.restore()
 
     def _bar(self) -> "AbstractContextManager[Callable[[int], None]]":
         console = self._output.console(is_error=True) if not self._output.is_json else None

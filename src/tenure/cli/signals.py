@@ -9,11 +9,12 @@ import signal
 import socket
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
-STOPPING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
-CHILD = tuple(getattr(signal, name) for name in ("SIGCHLD",) if hasattr(signal, name))
+from tenure.signals import StopSignals
+
+CHILD: signal.Signals | None = getattr(signal, "SIGCHLD", None)
 
 
 class Signals:
@@ -22,7 +23,8 @@ class Signals:
     def __init__(self) -> None:
         self.received: list[int] = []
         self._ear, self._mouth = socket.socketpair()
-        self._before: dict[int, Any] = {}
+        self._stop_signals: StopSignals | None = None
+        self._child_before: Any = None
         self._wakeup_before = -1
 
     def wait(self, timeout: float) -> None:
@@ -40,24 +42,22 @@ class Signals:
         for each in (self._ear, self._mouth):
             each.setblocking(False)
         self._wakeup_before = signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
-        for number in (*STOPPING, *CHILD):
-            # What `nohup`, or a shell in the background, had this process ignore stays ignored.
-            if number in CHILD or signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._receive)
+        self._stop_signals = StopSignals(lambda number, _: self.received.append(number))
+        if CHILD is not None:
+            # Not ignored: a signal that is ignored wakes nobody.
+            self._child_before = signal.signal(CHILD, lambda *_: None)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if CHILD is not None:
+            signal.signal(CHILD, signal.SIG_DFL if self._child_before is None else self._child_before)
+        if self._stop_signals is not None:
+            self._stop_signals.restore()
         signal.set_wakeup_fd(self._wakeup_before)
         self._ear.close()
         self._mouth.close()
-
-    def _receive(self, number: int, _: FrameType | None) -> None:
-        if number in STOPPING:
-            self.received.append(number)
 
 
 def is_from_terminal(number: int) -> bool:

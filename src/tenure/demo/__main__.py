@@ -21,6 +21,7 @@ from tenure.demo.report import Line, examine
 from tenure.demo.screen import Records, Screen
 from tenure.demo.story import Story, StoryHangs
 from tenure.demo.traces import create_receipts
+from tenure.signals import SIGNALS, StopSignals
 
 FILE = "demo.db"
 HASTE = 0.5
@@ -116,22 +117,18 @@ def folder(keep: Path | None) -> Iterator[Path]:
 @contextmanager
 def signals_raised() -> Iterator[None]:
     """Have signals that would end this process raise instead, so that nothing is left behind."""
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    heeded = [each for each, handler in before.items() if handler is not signal.SIG_IGN]
 
     def end(number: int, _: FrameType | None) -> NoReturn:
-        # A second one would interrupt the clean-up.
-        for each in heeded:
+        # A second signal would interrupt the clean-up.
+        for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
-    for each in heeded:
-        signal.signal(each, end)
+    signals = StopSignals(end)
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        signals.restore()
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tenure.errors import ConfigurationError
+from tenure.signals import Stoppable
 from tenure.worker.ledger import Ledger
 from tenure.worker.lifeline import exit_after_end_of, stop_at_end_of
-from tenure.worker.signals import Stoppable
 
 VARIABLE = "TENURE_SUPERVISED"
 """The environment variable by which a child finds its ledger and its lifeline: two descriptors of open files."""

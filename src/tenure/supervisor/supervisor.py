@@ -12,13 +12,13 @@ from dataclasses import replace
 from tenure.errors import ConfigurationError
 from tenure.keeper import ticks
 from tenure.service.condition import Condition
+from tenure.signals import stopped_by_signals
 from tenure.supervisor.child import Child, Reason, said
 from tenure.supervisor.ending import Ending, How
 from tenure.supervisor.plan import Plan
 from tenure.supervisor.post import Post
 from tenure.supervisor.sources import Sources
 from tenure.worker.bell import Bell
-from tenure.worker.signals import stopped_by_signals
 from tenure.worker.summary import Summary
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from tenure.worker.signals import Stoppable
+from tenure.signals import Stoppable
 
 log = logging.getLogger(__name__)
 

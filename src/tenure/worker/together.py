@@ -3,8 +3,8 @@
 from typing import Any, Unpack
 
 from tenure.aio.source import AsyncSource
+from tenure.signals import stopped_by_signals
 from tenure.source import Source
-from tenure.worker.signals import stopped_by_signals
 from tenure.worker.summary import Summary
 from tenure.worker.worker import Worker
 from tenure.worker_options import WorkerOptions

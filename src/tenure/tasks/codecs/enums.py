@@ -1,6 +1,12 @@
-"""Members of enumerations, written as their values."""
+"""Members of enumerations, written as their values.
 
-from enum import Enum, Flag
+Python's patch releases differ in what a class derived from Flag or Enum does with odd values. The codecs do not: they
+read and refuse the same values on every supported Python.
+"""
+
+from enum import KEEP, Enum, Flag
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from tenure.errors import ConfigurationError
@@ -12,8 +18,8 @@ from tenure.tasks.codecs.scalars import SCALARS, scalar
 def enumeration(kind: type[Enum]) -> Codec:
     """Return the codec of an enumeration; its values must be JSON or what is written as a string or number."""
     if issubclass(kind, Flag):
-        return scalar(kind, lambda member: member.value, kind, frozenset({int}))
-    texts = {name: _written(kind, member.value) for name, member in kind.__members__.items()}
+        return _flag(kind)
+    texts = {name: _written(member) for name, member in kind.__members__.items()}
     members = {text: kind[name] for name, text in texts.items()}
     written = frozenset(map(type, members))
     if not members or len(members) < len(kind):
@@ -32,12 +38,37 @@ def enumeration(kind: type[Enum]) -> Codec:
     return Codec(encode=encode, decode=decode, written=written)
 
 
-def _written(kind: type[Enum], value: Any) -> Any:
+def _flag(kind: type[Flag]) -> Codec:
+    """Return the codec of a flag: a whole number is read only if the flag made of it has exactly that value."""
+    # Iteration yields the members of one bit. Python before 3.11.4 drops every other bit of a combination.
+    named = reduce(or_, (member.value for member in kind), 0)
+    keeps_all: bool = kind._boundary_ is KEEP  # type: ignore[attr-defined]
+    for member in kind.__members__.values():
+        if member.value & ~named and not keeps_all:
+            raise ConfigurationError(
+                f"{spelled(kind)}.{member.name} has the value {member.value}, with bits that no member of one "
+                "bit names; add a member for each bit, or use boundary=KEEP"
+            )
+
+    def read(value: int) -> Flag:
+        flag = kind(value)
+        # Python before 3.11.4 drops the bits that no member names; later releases turn a negative number around.
+        if not isinstance(flag, kind) or flag.value != value:
+            raise unfit(value, kind)
+        return flag
+
+    # By value: in Python before 3.11.4 two flags of the same unknown bits are not equal.
+    return scalar(kind, lambda flag: flag.value, read, frozenset({int}), lambda read, value: read.value == value.value)
+
+
+def _written(member: Enum) -> Any:
+    value = member.value
     if type(value) in {bool, int, float, str, type(None)}:
         return value
     if type(value) not in SCALARS:
+        # The value is not shown: for an empty tuple, Python before 3.11.4 has an object of no content instead.
         raise ConfigurationError(
-            f"{spelled(kind)} has the value {value!r}, which cannot be written as JSON; "
+            f"{spelled(type(member))}.{member.name} has a value that cannot be written as JSON; "
             "give its members strings or numbers"
         )
     return SCALARS[type(value)].encode(value)
