@@ -14,7 +14,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from tests import inherited_signals
 from tests.servers import cluster, redis
-from tests.servers.home import made_home
+from tests.servers.home import made_home, temporary_files_in
 from tests.servers.postgres import OwnServer, Server
 from tests.servers.prefixes import Prefixes
 from tests.servers.redis import DURABLE, OwnRedis, RedisServer
@@ -24,6 +24,7 @@ from tests.servers.servers import Servers, shared_names, shared_redis_clusters, 
 from tests.system import poolers
 from tests.system.poolers import Poolers, Way
 from tests.tables import harnesses
+from tests.tiers import CORE, EVERYTHING, TIER, only_in_all
 
 from tenure.backends.memory import Memory
 from tenure.backends.postgres import PostgreSQL
@@ -40,7 +41,7 @@ IGNORED = pytest.StashKey[list[int]]()
 REDIS = [*shared_redis_names(), *shared_redis_clusters()]
 """The stores of Redis and Valkey that what is for all stores runs on."""
 
-ONE_OF_A_KIND = ("tests/jobs/", "tests/worker/")
+CLIENT = ("tests/jobs/", "tests/worker/")
 """Where tests know no more of a store than what every store has to keep to."""
 
 # Before any test imports them, from wherever.
@@ -174,9 +175,11 @@ def pytest_configure(config: pytest.Config) -> None:
     shared = getattr(config, "workerinput", None)
     config.stash[IGNORED] = inherited_signals.ignored_or_blocked() if shared is None else shared["ignored"]
     inherited_signals.ignore_here_alone(config.stash[IGNORED])
+    config.addinivalue_line("markers", f"{only_in_all.name}: leave the test to ./dev test --all")
     if shared is None:
         blocks = ExitStack()
         config.stash[HOME] = blocks.enter_context(made_home())
+        blocks.enter_context(temporary_files_in(config.stash[HOME]))
         config.add_cleanup(blocks.close)
 
 
@@ -185,6 +188,13 @@ def pytest_configure_node(node: Any) -> None:
     """Let a worker of pytest-xdist share the home of the run, and ignore the same signals."""
     node.workerinput["home"] = str(node.config.stash[HOME])
     node.workerinput["ignored"] = node.config.stash[IGNORED]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def garbage_of_earlier_modules() -> None:
+    """Collect it once, and leave out what lives on: tests that collect garbage look through what they made alone."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -227,28 +237,31 @@ def own_redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnR
         yield server
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of client and worker on one server of a kind, the newest: what differs is the store's to see to."""
-    others = [*shared_names()[:-1], *(name for name in REDIS if name != shared_redis_names()[-1])]
-    left_out = [f"[{name}" for name in others]
-    items[:] = [
-        item for item in items if not item.nodeid.startswith(ONE_OF_A_KIND) or not any(map(item.nodeid.count, left_out))
-    ]
-
-
-def pytest_collection_finish() -> None:
-    """Have what is there by now looked through no more: it lives to the end, and many tests collect garbage."""
-    gc.collect()
-    gc.freeze()
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only the whole suite has."""
+    if TIER < EVERYTHING:
+        left_out = [item for item in items if item.get_closest_marker(only_in_all.name)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker(only_in_all.name)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what is for all stores on each of them; in the system tier, on those behind a pooler."""
+    """Run what is for all stores on each of them that this tier has; in the system tier, on those behind a pooler."""
     if "harness" in metafunc.fixturenames:
         is_system = metafunc.config.getoption("system")
-        tables = harnesses.names() if "conformance/claiming/" in metafunc.definition.nodeid else []
-        stores = poolers.names() if is_system else ["memory", "sqlite", *shared_names(), *REDIS, *tables]
+        stores = poolers.names() if is_system else stores_of(metafunc.definition.nodeid)
         metafunc.parametrize("harness", stores, indirect=True)
+
+
+def stores_of(test: str) -> list[str]:
+    """Return the stores that a test for all stores runs on."""
+    if TIER == CORE:
+        return ["memory"]
+    if test.startswith(CLIENT):
+        servers = [shared_names()[-1], shared_redis_names()[-1]] if TIER == EVERYTHING else []
+        return ["memory", "sqlite", *servers]
+    tables = harnesses.names() if "conformance/claiming/" in test else []
+    return ["memory", "sqlite", *shared_names(), *REDIS, *tables]
 
 
 @pytest.fixture(scope="session")

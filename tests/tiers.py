@@ -1,0 +1,24 @@
+"""How much of the suite runs: `./dev test core`, `./dev test` and `./dev test --all` set the tier. By default all runs.
+
+0: what needs no server, and the conformance suite on memory. 1: one server of each kind, the newest, and one scene of
+each kind of process test. 2: everything.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+CORE, EVERYTHING = 0, 2
+TIER = int(os.environ.get("TEST_TIER", EVERYTHING))
+
+only_in_all = pytest.mark.only_in_all
+"""Leave the test to tier 2: tier 1 has another one of its kind."""
+
+
+def one_of_a_kind(newest_last: Sequence[T]) -> list[T]:
+    """Return the versions of a server that tests run on: in tier 2 all of them, else the newest."""
+    return list(newest_last if TIER == EVERYTHING else newest_last[-1:])
