@@ -13,6 +13,7 @@ import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from tests import inherited_signals
+from tests.durations import Durations, pass_on_reason
 from tests.servers import cluster, redis
 from tests.servers.home import made_home, temporary_files_in
 from tests.servers.postgres import OwnServer, Server
@@ -164,6 +165,7 @@ class RedisHarness(Harness):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--system", action="store_true", help="run the system tier: what needs more than wheels")
+    parser.addoption("--durations-file", type=Path, help="write here how long the tests took, the slowest first")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -177,10 +179,16 @@ def pytest_configure(config: pytest.Config) -> None:
     inherited_signals.ignore_here_alone(config.stash[IGNORED])
     config.addinivalue_line("markers", f"{only_in_all.name}: leave the test to ./dev test --all")
     if shared is None:
+        if file := config.getoption("durations_file"):
+            config.pluginmanager.register(Durations(file))
         blocks = ExitStack()
         config.stash[HOME] = blocks.enter_context(made_home())
         blocks.enter_context(temporary_files_in(config.stash[HOME]))
         config.add_cleanup(blocks.close)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    pass_on_reason(item)
 
 
 @pytest.hookimpl(optionalhook=True)

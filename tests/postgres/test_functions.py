@@ -111,16 +111,16 @@ def test_a_store_has_one_identity_and_another_has_another(place: Place, sql: Fun
     assert sql.value("store") == sql.value("store_v1") == str(UUID(sql.value("store")))
 
 
-def test_a_store_of_the_first_version_gets_its_functions(place: Place) -> None:
-    old = [(number, text) for number, text in migrations._outstanding(place.schema, 0) if number == 1]
-    place.execute(f"create schema {place.schema}")
+def test_a_store_of_the_first_version_gets_its_functions(empty_place: Place) -> None:
+    old = [(number, text) for number, text in migrations._outstanding(empty_place.schema, 0) if number == 1]
+    empty_place.execute(f"create schema {empty_place.schema}")
     for number, text in old:
-        place.execute(text)
-        place.execute("insert into S.versions (version, works_from) values (%s, 1)", number)
-    store = place.open()
+        empty_place.execute(text)
+        empty_place.execute("insert into S.versions (version, works_from) values (%s, 1)", number)
+    store = empty_place.open()
     store.enqueue([entry(id="job")])
 
-    with functions_of(place) as sql:
+    with functions_of(empty_place) as sql:
         (claim,) = sql.rows("claim", "w")
 
     store.close()

@@ -56,12 +56,12 @@ def database(place: Place, options: str = "") -> Iterator[Place]:
 
 
 @pytest.fixture
-def role(place: Place) -> Iterator[str]:
-    """A role that may come in once at a time."""
-    name = place.schema
-    place.execute(f"create role {name} login connection limit 1; grant create on database postgres to {name}")
+def role(empty_place: Place) -> Iterator[str]:
+    """A role that may come in once at a time, and makes the store itself."""
+    name = empty_place.schema
+    empty_place.execute(f"create role {name} login connection limit 1; grant create on database postgres to {name}")
     yield name
-    place.execute(f"drop owned by {name} cascade; drop role {name}")
+    empty_place.execute(f"drop owned by {name} cascade; drop role {name}")
 
 
 def test_an_idle_connection_that_was_ended_is_noticed_before_it_is_used(place: Place) -> None:
@@ -116,20 +116,20 @@ def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says_a
         assert settle(store, completed(taken))
 
 
-def test_a_server_without_room_for_another_connection_says_so(place: Place, role: str) -> None:
-    named = Place(place.server.replace("postgres@", f"{role}@", 1), place.schema)
+def test_a_server_without_room_for_another_connection_says_so(empty_place: Place, role: str) -> None:
+    named = Place(empty_place.server.replace("postgres@", f"{role}@", 1), empty_place.schema)
     with opened(named), pytest.raises(StoreUnavailable, match="too many connections for role"):
         named.open("&timeout=0.2").stats()
 
-    until(lambda: not place.execute(SESSIONS, place.schema))
+    until(lambda: not empty_place.execute(SESSIONS, empty_place.schema))
     with opened(named) as store:
         assert store.stats().rows == ()
 
 
 def test_many_completions_and_a_claim_need_no_more_than_the_one_connection_that_the_server_gives(
-    place: Place, role: str
+    empty_place: Place, role: str
 ) -> None:
-    named = Place(place.server.replace("postgres@", f"{role}@", 1), place.schema)
+    named = Place(empty_place.server.replace("postgres@", f"{role}@", 1), empty_place.schema)
     with opened(named, "&timeout=2") as store:
         store.enqueue([entry() for _ in range(2 * BESIDE)])
         asked = request(limit=BESIDE)
@@ -172,8 +172,8 @@ def test_a_session_that_may_only_read_by_default_writes_all_the_same(place: Plac
         assert settle(store, completed(take_one(store)))
 
 
-def test_tables_that_cannot_be_made_for_lack_of_the_right_to_write_are_told(place: Place) -> None:
-    store = place.open("&options=-c%20default_transaction_read_only%3Don")
+def test_tables_that_cannot_be_made_for_lack_of_the_right_to_write_are_told(empty_place: Place) -> None:
+    store = empty_place.open("&options=-c%20default_transaction_read_only%3Don")
 
     with pytest.raises(StoreUnavailable, match="is read-only: cannot execute CREATE SCHEMA"):
         store.stats()

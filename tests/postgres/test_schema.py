@@ -26,6 +26,11 @@ LEASE_COLUMNS = ("token", "worker", "leased_until")
 
 
 @pytest.fixture
+def place(empty_place: Place) -> Place:
+    return empty_place
+
+
+@pytest.fixture
 def role(place: Place) -> Iterator[str]:
     """A role that owns nothing, and may log in."""
     role = f"app_{uuid4().hex}"

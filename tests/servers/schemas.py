@@ -5,10 +5,50 @@ from uuid import uuid4
 
 import psycopg
 
+from tenure.backends.postgres import PostgreSQL
 from tests.servers.postgres import Server
 
 TABLES = ("jobs", "finished", "history", "lanes", "paused", "counts", "workers", "schedules")
 PATIENCE = "2s"
+
+DESCRIPTION = """
+    with described as (
+        select concat_ws(' ', 'relation', c.relname, c.relkind, c.reloptions, c.relacl, c.relowner) as line
+        from pg_class c
+        where c.relnamespace = to_regnamespace(%(schema)s)
+        union all
+        select concat_ws(' ', 'column', c.relname, a.attname, a.atttypid::regtype, a.attnotnull, a.attacl,
+                         pg_get_expr(d.adbin, d.adrelid))
+        from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+        left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+        where c.relnamespace = to_regnamespace(%(schema)s)
+        union all
+        select concat_ws(' ', 'index', pg_get_indexdef(i.indexrelid), i.indisvalid)
+        from pg_index i
+        join pg_class c on c.oid = i.indexrelid
+        where c.relnamespace = to_regnamespace(%(schema)s)
+        union all
+        select concat_ws(' ', 'constraint', conrelid::regclass, conname, pg_get_constraintdef(oid))
+        from pg_constraint
+        where connamespace = to_regnamespace(%(schema)s)
+        union all
+        select concat_ws(' ', 'trigger', pg_get_triggerdef(t.oid), t.tgenabled)
+        from pg_trigger t
+        join pg_class c on c.oid = t.tgrelid
+        where c.relnamespace = to_regnamespace(%(schema)s)
+        union all
+        select concat_ws(' ', 'function', oid::regprocedure, md5(prosrc), proconfig, proacl, proowner)
+        from pg_proc
+        where pronamespace = to_regnamespace(%(schema)s)
+        union all
+        select concat_ws(' ', 'schema', nspowner, nspacl)
+        from pg_namespace
+        where nspname = %(schema)s
+    )
+    select md5(string_agg(replace(line, %(schema)s, 'S'), E'\\n' order by replace(line, %(schema)s, 'S')))
+    from described
+"""
 
 
 class Schemas:
@@ -16,19 +56,42 @@ class Schemas:
 
     def __init__(self) -> None:
         self._empty: defaultdict[str, list[str]] = defaultdict(list)
+        self._descriptions: dict[str, str] = {}
 
     def take(self, server: Server) -> str:
-        """Return a schema that is empty, or not there yet."""
-        return self._empty[server.url].pop() if self._empty[server.url] else f"tenure_{uuid4().hex}"
+        """Return a schema that is as `migrate` makes it, and empty."""
+        if not self._empty[server.url]:
+            self._empty[server.url].append(self._make(server))
+        return self._empty[server.url].pop()
 
     def give_back(self, server: Server, schema: str) -> None:
-        """Empty it; or drop it, if somebody is still at it or something is missing."""
+        """Empty it; or drop it, if somebody is still at it, or it is not as it was made."""
         with psycopg.connect(server.url, autocommit=True) as connection:
             try:
                 connection.execute(f"set lock_timeout = '{PATIENCE}'".encode())
                 connection.execute("; ".join(f"delete from {schema}.{table}" for table in TABLES).encode())
+                is_whole = described(schema, connection) == self._descriptions[server.url]
             except psycopg.errors.Error:
-                connection.execute("set lock_timeout = 0")
-                connection.execute(f"drop schema if exists {schema} cascade".encode())
-            else:
+                is_whole = False
+            if is_whole:
                 self._empty[server.url].append(schema)
+                return
+            connection.execute("set lock_timeout = 0")
+            connection.execute(f"drop schema if exists {schema} cascade".encode())
+
+    def _make(self, server: Server) -> str:
+        schema = f"tenure_{uuid4().hex}"
+        store = PostgreSQL(server.url_of(schema))
+        store.migrate()
+        store.close()
+        if server.url not in self._descriptions:
+            with psycopg.connect(server.url, autocommit=True) as connection:
+                self._descriptions[server.url] = described(schema, connection)
+        return schema
+
+
+def described(schema: str, connection: psycopg.Connection) -> str:
+    """Return a digest of everything that is in a schema, but for the rows."""
+    found = connection.execute(DESCRIPTION, {"schema": schema}).fetchone()
+    assert found is not None
+    return str(found[0])

@@ -1,0 +1,58 @@
+"""How long the tests took: the slowest, each with its reason, and the sum of each folder, kept in a file.
+
+The reason is the first line of the test's docstring.
+"""
+
+from collections import defaultdict
+from heapq import nlargest
+from pathlib import Path, PurePath
+
+import pytest
+
+SLOWEST = 50
+LONG = 3.0
+"""Seconds above which a test has to say why."""
+WHY = "why"
+
+
+class Durations:
+    """Collects what all processes of a run report, and writes the file at its end."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._reasons: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] += report.duration
+        self._reasons.update((report.nodeid, str(value)) for name, value in report.user_properties if name == WHY)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        self._file.write_text("\n".join([*self._slowest(), "", *self._folders(), ""]), "utf-8")
+        terminalreporter.write_line(f"durations: {self._file}")
+
+    def _slowest(self) -> list[str]:
+        lines = [f"The slowest {SLOWEST} tests, in seconds:"]
+        for test, seconds in nlargest(SLOWEST, self._seconds.items(), key=lambda each: each[1]):
+            lines.append(f"{seconds:8.1f}  {test}")
+            if seconds > LONG:
+                lines.append(f"          {self._reasons.get(test, 'the docstring does not say why')}")
+        return lines
+
+    def _folders(self) -> list[str]:
+        tests: defaultdict[PurePath, list[float]] = defaultdict(list)
+        for test, seconds in self._seconds.items():
+            tests[PurePath(test.partition("::")[0]).parent].append(seconds)
+        ranked = sorted(tests.items(), key=lambda each: -sum(each[1]))
+        return [
+            "The sum of each folder, in seconds, and its number of tests:",
+            *(f"{sum(each):8.1f}  {len(each):6}  {folder}" for folder, each in ranked),
+            f"{sum(self._seconds.values()):8.1f}  {len(self._seconds):6}  in all",
+        ]
+
+
+def pass_on_reason(item: pytest.Item) -> None:
+    """Have the reports of a test carry the reason why it takes long, also from one process to another."""
+    text = getattr(getattr(item, "obj", None), "__doc__", None)
+    if text:
+        item.user_properties.append((WHY, text.strip().splitlines()[0]))
