@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.tiers import only_in_all
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
 
@@ -40,6 +42,7 @@ def test_a_smoke_run_of_the_worker_reports_speed_waits_and_costs_and_leaves_noth
     assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
 
 
+@only_in_all
 def test_a_smoke_run_on_postgres_reports_every_round_and_leaves_nothing_behind() -> None:
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 
@@ -57,6 +60,7 @@ def test_a_smoke_run_on_postgres_reports_every_round_and_leaves_nothing_behind()
     assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
 
 
+@only_in_all
 def test_a_smoke_run_on_redis_reports_every_measure_and_leaves_nothing_behind() -> None:
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import only_in_all
+
 HARNESS = """
 import pytest
 from tenure.backends.memory import Memory
@@ -58,6 +60,7 @@ def run_suite(folder: Path, body: str, *arguments: str) -> subprocess.CompletedP
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@only_in_all
 def test_a_store_of_ones_own_passes_the_whole_suite(folder: Path) -> None:
     ran = run_suite(folder, "    pass", "-q", "-p", "no:cacheprovider")
 

@@ -26,6 +26,7 @@ from tenure.demo.crew import WORKERS, WorkerFailed, crew_on, url_of
 from tenure.demo.report import Caught, Line, Played, examine
 from tenure.demo.screen import Glance, Records, Row, Screen
 from tenure.demo.traces import WRITE, Trace, create_receipts, starts_beside, write_start
+from tests.tiers import only_in_all
 
 PLAYED = Played(
     number=5,
@@ -164,6 +165,7 @@ def test_a_worker_is_killed_and_one_frozen_and_every_line_holds(tmp_path: Path) 
     assert processes_on(tmp_path) == []
 
 
+@only_in_all
 def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) -> None:
     with demonstrate(tmp_path, "--keep", str(tmp_path / "kept")) as process:
         told_until(process, "is killed with")
@@ -200,6 +202,7 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+@only_in_all
 def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with demonstrate(tmp_path) as process:
         told = told_until(process, "the race is on")
@@ -213,6 +216,7 @@ def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@only_in_all
 def test_the_supervisor_and_its_workers_end_with_a_demo_that_is_killed(tmp_path: Path) -> None:
     with demonstrate(tmp_path) as process:
         told = told_until(process, "the race is on")

@@ -16,6 +16,7 @@ import tenure
 from tests.connections.databases import of_database
 from tests.servers.addresses import free_port
 from tests.servers.postgres import Server
+from tests.tiers import only_in_all
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHOP = EXAMPLES / "django_shop"
@@ -80,6 +81,7 @@ def test_the_fastapi_app_commits_an_order_with_its_job(database: str) -> None:
         see_orders_and_jobs_go_together(f"http://127.0.0.1:{port}", jobs, "")
 
 
+@only_in_all
 def test_the_django_shop_commits_an_order_with_its_job(database: str) -> None:
     port = str(free_port())
     subprocess.run(

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from mypy import api
 
+from tests.tiers import only_in_all
+
 ROOT = Path(__file__).parents[1]
 TYPED = ROOT / "tests" / "typed"
 
 
+@only_in_all
 def test_mypy_sees_the_types_and_the_mistakes() -> None:
     settings = ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
     report, errors, _ = api.run([*settings, str(TYPED)])
@@ -17,6 +20,7 @@ def test_mypy_sees_the_types_and_the_mistakes() -> None:
     assert (report, errors) == ("", "")
 
 
+@only_in_all
 def test_pyright_sees_the_types_and_the_mistakes() -> None:
     command = [sys.executable, "-m", "basedpyright", "-p", str(TYPED), "--pythonpath", sys.executable]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -19,6 +19,11 @@ only_in_all = pytest.mark.only_in_all
 """Leave the test to tier 2: tier 1 has another one of its kind."""
 
 
+def amount(everything: T, otherwise: T) -> T:
+    """Return how much of something a test makes: the first in tier 2, else the second."""
+    return everything if TIER == EVERYTHING else otherwise
+
+
 def one_of_a_kind(newest_last: Sequence[T]) -> list[T]:
     """Return the versions of a server that tests run on: in tier 2 all of them, else the newest."""
     return list(newest_last if TIER == EVERYTHING else newest_last[-1:])

@@ -15,6 +15,7 @@ from tenure.testing.conformance.building import ENDINGS, Taken, entry, failed, t
 from tenure.testing.conformance.racing import PATIENCE
 from tests.postgres.somebody import started
 from tests.postgres.stores import Place
+from tests.tiers import only_in_all
 
 JOBS = 1_000
 SECONDS = 6.0
@@ -111,6 +112,7 @@ def storm(store: PostgreSQL, seconds: float) -> list[BaseException]:
     return failures
 
 
+@only_in_all
 @pytest.mark.timeout(180)
 def test_no_deadlock_comes_of_many_who_name_the_same_jobs_in_opposite_orders(place: Place, store: PostgreSQL) -> None:
     before = place.execute(DEADLOCKS)

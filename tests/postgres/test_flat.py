@@ -25,6 +25,7 @@ from tests.postgres.crowd import Crowd
 from tests.postgres.functions import Functions, functions_of, hold_of
 from tests.postgres.stores import Place, new_place
 from tests.servers.servers import Servers, shared_names
+from tests.tiers import amount
 
 FEW = Crowd(queued=2_000, scheduled=1_000, others=1_000, running=1_000, finished=2_000)
 SOME = Crowd(queued=100_000, scheduled=50_000, others=50_000, running=10_000, finished=100_000)
@@ -64,9 +65,9 @@ def filled(server: str, crowd: Crowd) -> Iterator[Filled]:
 
 @pytest.fixture(scope="module", params=shared_names())
 def both(request: pytest.FixtureRequest, servers: Servers) -> Iterator[tuple[Filled, Filled]]:
-    """A store with few jobs, and one with many; with a million of them on the newest version, which takes a while."""
+    """A store with few jobs, and one with many; in tier 2 with a million of them on the newest version."""
     url = servers.shared(request.param).url
-    crowd = MANY if request.param == shared_names()[-1] else SOME
+    crowd = amount(MANY, SOME) if request.param == shared_names()[-1] else SOME
     with filled(url, FEW) as few, filled(url, crowd) as many:
         yield few, many
 

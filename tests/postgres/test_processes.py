@@ -7,8 +7,10 @@ from tenure.backends.postgres import PostgreSQL
 from tests.postgres.scenes import play
 from tests.postgres.stores import Place
 from tests.postgres.verdict import effects, verdict
+from tests.tiers import only_in_all
 
 
+@only_in_all
 def test_thirty_two_processes_claim_each_of_twenty_thousand_jobs_exactly_once(place: Place) -> None:
     codes = play("race", place, 20_000, 32)
 
@@ -24,6 +26,7 @@ def test_thirty_two_processes_claim_each_of_twenty_thousand_jobs_exactly_once(pl
     }
 
 
+@only_in_all
 def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(place: Place) -> None:
     seen = play("storm", place, 3_000, 8, 30)
 

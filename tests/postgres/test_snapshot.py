@@ -11,6 +11,7 @@ from tenure.backends.postgres import PostgreSQL
 from tenure.testing.conformance.building import completed, request, taken_by
 from tests.postgres.crowd import Crowd
 from tests.postgres.stores import Place
+from tests.tiers import only_in_all
 
 BATCH = 100
 PART = 10_000
@@ -66,6 +67,7 @@ def costs_with_a_snapshot_held(place: Place, parts: int, looks_at_everything: Ca
         store.close()
 
 
+@only_in_all
 @pytest.mark.timeout(300)
 def test_with_a_snapshot_held_jobs_cost_the_same_after_many_as_at_the_start(place: Place) -> None:
     # A worker on this machine does that many batches within the second after which it looks at everything.
@@ -74,6 +76,7 @@ def test_with_a_snapshot_held_jobs_cost_the_same_after_many_as_at_the_start(plac
     assert costs[-1] <= 1.25 * costs[0]
 
 
+@only_in_all
 def test_without_a_hint_the_dead_entries_are_walked(place: Place) -> None:
     costs = costs_with_a_snapshot_held(place, 3, every(1))
 

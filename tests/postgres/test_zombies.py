@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 import tenure
 from tests.postgres.stores import Place
 from tests.postgres.zombies import effect
+from tests.tiers import only_in_all
 
 PROCESSES, HELD, ROUNDS = 4, 10, 5
 
@@ -66,6 +67,7 @@ def take_over(jobs: tenure.Jobs, place: Place, number: int) -> None:
             number -= 1
 
 
+@only_in_all
 def test_two_hundred_holders_that_come_back_late_commit_nothing(place: Place) -> None:
     number = PROCESSES * HELD
     with tenure.Jobs(place.url) as jobs, ExitStack() as stack:

@@ -11,9 +11,11 @@ from tests.processes.crew import Crew, crew_on
 from tests.processes.grounds import SQLITE, Ground, ground_of
 from tests.processes.stage import Stage, stage_on
 from tests.servers.servers import Servers, shared_names, shared_redis_names
+from tests.tiers import only_in_all
 
 # Of PostgreSQL and of Redis one version: what differs between them is tested where the store is.
-STORES = (SQLITE, shared_names()[-1], shared_redis_names()[-1])
+SERVERS = (shared_names()[-1], shared_redis_names()[-1])
+STORES = (SQLITE, *(pytest.param(each, marks=only_in_all) for each in SERVERS))
 
 
 @pytest.fixture

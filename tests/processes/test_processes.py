@@ -8,7 +8,7 @@ import pytest
 import tenure
 from tenure import Outcome, State
 from tenure.transaction import transactional
-from tests.processes.conftest import STORES
+from tests.processes.conftest import SERVERS
 from tests.processes.crew import Crew, crew_on
 from tests.processes.grounds import SQLITE, Ground
 from tests.processes.outages import fading, outages_of, proxied, sit_out
@@ -17,6 +17,7 @@ from tests.processes.stage import Stage, stage_on, until
 from tests.processes.verdict import verdict_of_runs
 from tests.proxies.points import before, from_server
 from tests.servers.servers import Servers
+from tests.tiers import only_in_all
 
 SOON = 25.0
 """Seconds that a worker may take to end when it waits for no handler, on a machine that has much else to do."""
@@ -94,7 +95,8 @@ def test_what_a_worker_claims_while_it_is_told_to_end_is_not_lost(stage: Stage, 
     assert {(job.state, job.attempts) for job in jobs.find(queue="late")} <= {("queued", 0), ("completed", 1)}
 
 
-@pytest.mark.parametrize("store", STORES[1:])
+@only_in_all
+@pytest.mark.parametrize("store", SERVERS)
 def test_what_a_server_gave_to_a_worker_that_is_told_to_end_is_not_lost(
     folder: Path, servers: Servers, store: str
 ) -> None:
@@ -213,7 +215,7 @@ def test_the_job_of_a_killed_worker_runs_again_and_its_history_says_why(
 
 
 @whatever_the_store
-@pytest.mark.parametrize(("poison", "code"), [("leave", 1), ("crash", -signal.SIGSEGV)])
+@pytest.mark.parametrize(("poison", "code"), [pytest.param("leave", 1, marks=only_in_all), ("crash", -signal.SIGSEGV)])
 def test_a_job_that_kills_its_worker_fails_after_three_crashes_and_takes_no_other_along(
     jobs: tenure.Jobs, crew: Crew, poison: str, code: int
 ) -> None:
@@ -287,6 +289,7 @@ def test_a_job_that_asks_for_too_much_memory_fails_and_its_worker_goes_on(jobs: 
     assert worker.code() == 0
 
 
+@only_in_all
 def test_fifty_restarts_under_load_lose_nothing_and_cost_no_attempt(stage: Stage, ground: Ground) -> None:
     seen = play("restarts", stage, 5_000, 50)
 
@@ -301,6 +304,7 @@ def test_fifty_restarts_under_load_lose_nothing_and_cost_no_attempt(stage: Stage
     assert found["is whole"]
 
 
+@only_in_all
 def test_thirty_kills_under_load_lose_nothing_and_each_second_run_has_its_reason(stage: Stage, ground: Ground) -> None:
     seen = play("kills", stage, 3_000, 30)
 
@@ -335,7 +339,7 @@ def test_the_late_result_of_a_frozen_worker_is_refused(stage: Stage, jobs: tenur
     assert (job.result, job.fence, outcomes(job)) == (other.pid, 2, [Outcome.EXPIRED])
 
 
-@pytest.mark.parametrize("kind", ["block_the_loop", "burn"])
+@pytest.mark.parametrize("kind", ["block_the_loop", pytest.param("burn", marks=only_in_all)])
 def test_a_handler_that_lets_nothing_else_run_for_three_leases_keeps_its_job(
     jobs: tenure.Jobs, crew: Crew, kind: str
 ) -> None:
@@ -350,7 +354,13 @@ def test_a_handler_that_lets_nothing_else_run_for_three_leases_keeps_its_job(
         assert each.code() == 0
 
 
-@pytest.mark.parametrize(("store", "outage"), [(store, outage) for store in STORES for outage in outages_of(store)])
+@pytest.mark.parametrize(
+    ("store", "outage"),
+    [
+        *((SQLITE, outage) for outage in outages_of(SQLITE)),
+        *(pytest.param(store, outage, marks=only_in_all) for store in SERVERS for outage in outages_of(store)),
+    ],
+)
 def test_a_worker_tells_once_that_its_store_is_gone_and_goes_on_when_it_is_back(
     folder: Path, servers: Servers, store: str, outage: str
 ) -> None:

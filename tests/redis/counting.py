@@ -53,10 +53,12 @@ def counted(script: Script) -> Script:
 
 class CountingServer(Server):
     done = 0
+    requests = 0
 
     def run(self, script: Script, arguments: Sequence[Argument], *, may_repeat: bool = True) -> Any:
         done, *answer = super().run(counted(script), arguments, may_repeat=may_repeat)
         self.done += done
+        self.requests += 1
         return answer[0] if answer else None
 
 
@@ -74,3 +76,9 @@ class CountingStore(Redis):
         before = self._server.done
         action(self)
         return self._server.done - before
+
+    def cost_of_a_request(self, action: Callable[["CountingStore"], object]) -> float:
+        """Return how much had to be done for each request that this made, however many these were."""
+        before, requests = self._server.done, self._server.requests
+        action(self)
+        return (self._server.done - before) / (self._server.requests - requests)

@@ -20,6 +20,9 @@ from tests.servers.addresses import LOOPBACK, free_port
 from tests.servers.redis import OwnRedis, names
 from tests.servers.redis_cluster import MASTERS, RedisCluster, slot_of
 from tests.servers.servers import Servers
+from tests.tiers import only_in_all
+
+pytestmark = only_in_all
 
 BOTH = script("return redis.call('INCR', KEYS[1]) + redis.call('INCR', KEYS[2])", "number", "other")
 """Needs two keys, which on the way from one server to another may be at different ones."""

@@ -165,7 +165,7 @@ def test_waiting_costs_little_however_many_lanes_have_jobs_that_come_due_later(p
     with closing(CountingStore(place, Clock())) as store:
         store.enqueue([NewJob(f"other-{number}", delay=3600).entry(token()) for number in range(1_000)])
 
-        cost = store.cost(lambda store: store.wait(None, None, 0))
+        cost = store.cost_of_a_request(lambda store: store.wait(None, None, 0))
 
     assert 0 < cost <= 100
 

@@ -11,6 +11,7 @@ from tests.redis.scenes import play
 from tests.redis.stores import Place
 from tests.redis.verdict import effects, faults, verdict
 from tests.redis.witness import Witness
+from tests.tiers import only_in_all
 
 
 @pytest.fixture
@@ -19,6 +20,7 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
+@only_in_all
 def test_thirty_two_processes_claim_each_of_twenty_thousand_jobs_exactly_once(anywhere: Place, folder: Path) -> None:
     codes = play("race", anywhere, folder, 20_000, 32)
 
@@ -34,6 +36,7 @@ def test_thirty_two_processes_claim_each_of_twenty_thousand_jobs_exactly_once(an
     }
 
 
+@only_in_all
 def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(anywhere: Place, folder: Path) -> None:
     seen = play("storm", anywhere, folder, 3_000, 8, 30)
 

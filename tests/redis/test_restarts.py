@@ -19,6 +19,7 @@ from tests.redis.stores import Place
 from tests.redis.verdict import verdict
 from tests.redis.witness import Witness
 from tests.servers.redis import OwnRedis
+from tests.tiers import only_in_all
 
 PROCESSES = 4
 MORE = 2_000
@@ -73,6 +74,7 @@ def assert_each_was_done_once(place: Place, witness: Witness) -> None:
     assert found["faults"] == {}
 
 
+@only_in_all
 @pytest.mark.timeout(120)
 def test_a_server_killed_twenty_times_under_load_loses_nothing_and_lets_nothing_be_held_twice(
     own_redis: OwnRedis, place: Place, witness: Witness
@@ -87,6 +89,7 @@ def test_a_server_killed_twenty_times_under_load_loses_nothing_and_lets_nothing_
     assert_each_was_done_once(place, witness)
 
 
+@only_in_all
 @pytest.mark.timeout(120)
 def test_a_server_killed_twenty_times_between_a_claim_and_its_answer_has_it_adopted_by_who_asked(
     own_redis: OwnRedis, place: Place, witness: Witness

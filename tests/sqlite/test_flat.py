@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from tests.tiers import amount
 
 from tenure.backends.sqlite import SQLite, claiming, enqueueing, moving, reading, scheduling, settling
 from tenure.backends.sqlite.standing import STANDING
@@ -17,7 +18,7 @@ from tenure.core.operations import MOST_AHEAD, Purge, Query
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, extend, request, settle, take, taken_by, token
 
-MANY, SOME = 50_000, 1_000
+MANY, SOME = amount(50_000, 10_000), 1_000
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from tests.sqlite.scenes import play
 from tests.sqlite.verdict import effects, verdict
+from tests.tiers import only_in_all
 
 import tenure
 from tenure.backends.sqlite import SQLite
 
 
+@only_in_all
 def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(path: Path) -> None:
     seen = play("storm", path, 5_000, 8, 30)
 

@@ -12,6 +12,7 @@ from tenure.supervisor import How
 from tests.processes.stage import Stage, until
 from tests.supervisor.program import plan_on, refusal_on
 from tests.supervisor.shift import office_on, shift_of
+from tests.tiers import only_in_all
 
 A_LONG_LEASE = 600
 """Seconds: no claim runs out in a test, so what is taken back was taken back on the supervisor's word."""
@@ -117,6 +118,7 @@ def test_what_a_handler_of_a_dead_child_has_started_ends_with_it(stage: Stage, j
         until(lambda: not is_alive(other))
 
 
+@only_in_all
 def test_children_that_die_at_the_same_time_are_all_replaced(stage: Stage, jobs: tenure.Jobs) -> None:
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     with shift_of(plan_on(stage, {"concurrency": 1, "lease": A_LONG_LEASE}, processes=2)) as shift:
@@ -133,6 +135,7 @@ def test_children_that_die_at_the_same_time_are_all_replaced(stage: Stage, jobs:
         until(lambda: is_all_done(jobs))
 
 
+@only_in_all
 def test_if_the_jobs_of_a_dead_child_cannot_be_taken_back_that_is_told_and_it_is_replaced(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,6 +170,7 @@ def test_it_gives_up_if_there_is_no_such_program(stage: Stage, caplog: pytest.Lo
     assert len([line for line in caplog.messages if "cannot be started" in line]) == 3
 
 
+@only_in_all
 def test_it_never_gives_up_once_a_child_came_to_run(stage: Stage) -> None:
     with shift_of(plan_on(stage, {})) as shift:
         (pid,) = shift.ready()
@@ -180,6 +184,7 @@ def test_it_never_gives_up_once_a_child_came_to_run(stage: Stage) -> None:
         assert shift.end().how is How.STOPPED
 
 
+@only_in_all
 def test_replacing_children_after_so_many_jobs_loses_nothing_and_charges_nobody(
     stage: Stage, jobs: tenure.Jobs
 ) -> None:
@@ -195,6 +200,7 @@ def test_replacing_children_after_so_many_jobs_loses_nothing_and_charges_nobody(
     assert {(job.state, job.attempts, job.crashes) for job in jobs.find()} == {(State.COMPLETED, 1, 0)}
 
 
+@only_in_all
 def test_children_are_replaced_one_at_a_time(stage: Stage, jobs: tenure.Jobs) -> None:
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     with shift_of(plan_on(stage, {"concurrency": 1}, processes=3, max_memory=1)) as shift:
@@ -209,6 +215,7 @@ def test_children_are_replaced_one_at_a_time(stage: Stage, jobs: tenure.Jobs) ->
         stage.gate.touch()
 
 
+@only_in_all
 def test_a_child_that_takes_too_much_memory_is_replaced_without_harm(stage: Stage, jobs: tenure.Jobs) -> None:
     jobs.enqueue("keep_memory", id="greedy")
     jobs.enqueue("hold", id="beside")
@@ -225,6 +232,7 @@ def test_a_child_that_takes_too_much_memory_is_replaced_without_harm(stage: Stag
     assert (beside.state, beside.attempts, beside.result) == (State.COMPLETED, 1, pid)
 
 
+@only_in_all
 def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its_child(
     stage: Stage, jobs: tenure.Jobs
 ) -> None:
@@ -321,6 +329,7 @@ def test_draining_ends_with_the_children_and_adds_up_what_they_did(stage: Stage,
     assert shift.condition.ended.completed == 200
 
 
+@only_in_all
 def test_a_child_that_dies_while_it_drains_is_replaced(stage: Stage, jobs: tenure.Jobs) -> None:
     jobs.enqueue("leave", id="deadly", max_crashes=1)
     jobs.enqueue("quick", id="after")
