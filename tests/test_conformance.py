@@ -56,7 +56,7 @@ def folder() -> Iterator[Path]:
 def run_suite(folder: Path, body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "my_harness.py").write_text(HARNESS.format(body=body))
     command = [sys.executable, "-m", "pytest", "--pyargs", "tenure.testing.conformance", "-p", "my_harness", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
