@@ -3,13 +3,12 @@
 import json
 import os
 import sys
-import threading
 
+from tenure.backends import watches
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.wire import Wire
 from tenure.testing.conformance.building import entry
-
-LONG = 30.0
+from tests.postgres.waiting import HOUR, waiting
 
 
 def listen(store: PostgreSQL) -> list[int]:
@@ -40,11 +39,10 @@ def main(url: str) -> None:
     store, other = PostgreSQL(url), PostgreSQL(url)
     before = listen(store)
     code = in_a_child(store, before)
-    waiting = threading.Thread(target=store.wait, args=(["mail"], None, LONG))
-    waiting.start()
-    other.enqueue([entry(id="by another", queue="mail")])
-    waiting.join(LONG / 2)
-    seen = {"child": code, "is the same session": listen(store) == before, "is woken": not waiting.is_alive()}
+    watches.LONGEST_POLL = HOUR
+    with waiting(store, "mail") as thread:
+        other.enqueue([entry(id="by another", queue="mail")])
+    seen = {"child": code, "is the same session": listen(store) == before, "is woken": not thread.is_alive()}
     store.close()
     other.close()
     sys.stdout.write(json.dumps(seen))

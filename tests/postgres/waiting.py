@@ -1,14 +1,13 @@
 """Waiting for jobs, as tests see it from outside."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from tenure.backends.postgres import PostgreSQL
+from tests.stores.waiting import HOUR, LIMIT, wait_after_look
 from tests.worker.looking import until
 
-LONG = 30.0
-HOUR = 3600.0
+__all__ = ["HOUR", "LIMIT", "listen", "waiting"]
 
 
 def listen(store: PostgreSQL) -> None:
@@ -17,12 +16,7 @@ def listen(store: PostgreSQL) -> None:
     until(lambda: store._wakeups._listener.hears)
 
 
-@contextmanager
-def waiting(store: PostgreSQL, *queues: str) -> Iterator[threading.Thread]:
+def waiting(store: PostgreSQL, *queues: str) -> AbstractContextManager[threading.Thread]:
     """Wait for jobs of these queues, in a thread that has looked and found nothing."""
     watch = store._wakeups._watches.of(queues, None)
-    thread = threading.Thread(target=store.wait, args=(queues, None, HOUR), daemon=True)
-    thread.start()
-    until(lambda: watch.told_until)
-    yield thread
-    thread.join(LONG)
+    return wait_after_look(store, queues, has_looked=lambda: watch.told_until)

@@ -108,7 +108,7 @@ def test_what_is_done_without_the_right_to_publish_is_done_and_found_by_looking(
     place: Place, grant: Grant, missing: str
 ) -> None:
     grant(missing)
-    with closing(place.open()) as owner, opened_by_user(place) as user, waiting(place, owner, "mail") as thread:
+    with closing(place.open()) as owner, opened_by_user(place) as user, waiting(place, owner, ["mail"]) as thread:
         (enqueued,) = user.enqueue([entry(id="job", queue="mail")])
 
     assert enqueued.created

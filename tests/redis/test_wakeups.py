@@ -1,18 +1,18 @@
-"""One job wakes one of those who wait for such, wherever they are; and is found all the same when nobody is called."""
+"""One job wakes one of the waits that are registered for its queue and type, in whichever process they are.
 
-import threading
-from collections.abc import Callable, Iterator
+What holds for the waits of every store is in tests/stores/test_wakeups.py.
+"""
+
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
 
 from tenure.backends import watches
-from tenure.backends.redis import Redis, listening
-from tenure.core.operations import Move
-from tenure.errors import StoreUnavailable
-from tenure.testing.conformance.building import Taken, entry, failed, released, request, settle, snoozed, take_one
+from tenure.backends.redis import Redis
+from tenure.testing.conformance.building import entry
 from tests.redis.stores import Place
-from tests.redis.waiting import HOUR, LONG, listen, stands, waiting
+from tests.redis.waiting import HOUR, LIMIT, is_registered, listen, waiting
 from tests.servers.redis import OwnRedis
 from tests.worker.looking import until
 
@@ -44,68 +44,13 @@ def crowd(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Redis]
         store.close()
 
 
-def enqueue(store: Redis, _: Taken) -> None:
-    store.enqueue([entry(queue="mail")])
-
-
-def enqueue_for_soon(store: Redis, _: Taken) -> None:
-    store.enqueue([entry(queue="mail", delay=0.01)])
-
-
-def release(store: Redis, held: Taken) -> None:
-    settle(store, released(held))
-
-
-def snooze(store: Redis, held: Taken) -> None:
-    settle(store, snoozed(held, 0.01))
-
-
-def settle_and_claim_elsewhere(store: Redis, held: Taken) -> None:
-    store.exchange([released(held)], request(queues=("other",)))
-
-
-def give_up_the_worker(store: Redis, held: Taken) -> None:
-    store.reap(worker=held.job.worker)
-
-
-def retry(store: Redis, held: Taken) -> None:
-    settle(store, failed(held, final=True))
-    store.move([held.id], Move.RETRY)
-
-
-@pytest.mark.parametrize(
-    "act",
-    [enqueue, enqueue_for_soon, release, snooze, settle_and_claim_elsewhere, give_up_the_worker, retry],
-)
-@pytest.mark.usefixtures("hears")
-def test_what_makes_a_job_claimable_elsewhere_ends_a_wait(
-    place: Place, store: Redis, other: Redis, act: Callable[[Redis, Taken], None]
-) -> None:
-    other.enqueue([entry(queue="mail")])
-    held = take_one(other)
-    with waiting(place, store, "mail") as thread:
-        act(other, held)
-
-    assert not thread.is_alive()
-
-
-@pytest.mark.usefixtures("hears")
-def test_a_queue_that_is_resumed_elsewhere_ends_a_wait(place: Place, store: Redis, other: Redis) -> None:
-    other.enqueue([entry(queue="mail")])
-    other.pause(["mail"])
-    with waiting(place, store, "mail") as thread:
-        other.resume(["mail"])
-
-    assert not thread.is_alive()
-
-
 def test_one_job_wakes_one_of_those_who_wait(place: Place, crowd: list[Redis], store: Redis) -> None:
     with ExitStack() as all_of_them:
-        threads = [all_of_them.enter_context(waiting(place, each, "mail")) for each in crowd]
+        threads = [all_of_them.enter_context(waiting(place, each, ["mail"])) for each in crowd]
 
         store.enqueue([entry(queue="mail")])
         until(lambda: sum(not thread.is_alive() for thread in threads) == 1)
-        still_there = sum(stands(place, each, "mail") for each in crowd)
+        still_there = sum(is_registered(place, each, ["mail"]) for each in crowd)
         store.enqueue([entry(queue="mail") for _ in crowd[1:]])
 
     assert still_there == len(crowd) - 1
@@ -114,10 +59,10 @@ def test_one_job_wakes_one_of_those_who_wait(place: Place, crowd: list[Redis], s
 
 def test_a_job_wakes_nobody_who_waits_for_another_queue_or_type(place: Place, crowd: list[Redis], store: Redis) -> None:
     first, second, *_ = crowd
-    with waiting(place, first, "post"), waiting(place, second, "mail") as wanted:
+    with waiting(place, first, ["post"]), waiting(place, second, ["mail"]) as wanted:
         store.enqueue([entry(queue="mail")])
-        wanted.join(LONG)
-        is_undisturbed = stands(place, first, "post")
+        wanted.join(LIMIT)
+        is_undisturbed = is_registered(place, first, ["post"])
         store.enqueue([entry(queue="post")])
 
     assert not wanted.is_alive()
@@ -130,16 +75,11 @@ def test_a_job_wakes_nobody_who_waits_for_another_queue_or_type(place: Place, cr
 def test_a_job_wakes_who_asked_for_it_in_whatever_words(
     place: Place, store: Redis, other: Redis, queues: list[str] | None, types: list[str] | None
 ) -> None:
-    thread = threading.Thread(target=store.wait, args=(queues, types, HOUR), daemon=True)
-    thread.start()
-    # The one of `listen`, and this one.
-    until(lambda: place.execute("ZCARD", place.key("waits")) == 2)
+    with waiting(place, store, queues, types) as thread:
+        other.enqueue([entry("send", queue="mail")])
 
-    other.enqueue([entry("send", queue="mail")])
-
-    thread.join(LONG)
     assert not thread.is_alive()
-    assert place.execute("ZCARD", place.key("waits")) == 1
+    assert not is_registered(place, store, queues, types)
 
 
 def test_a_call_for_somebody_who_left_goes_to_another(place: Place, crowd: list[Redis], store: Redis) -> None:
@@ -147,7 +87,7 @@ def test_a_call_for_somebody_who_left_goes_to_another(place: Place, crowd: list[
     for each in left:
         each.wait(["mail"], None, 0.01)
 
-    with waiting(place, stayed, "mail") as thread:
+    with waiting(place, stayed, ["mail"]) as thread:
         store.enqueue([entry(queue="mail")])
 
     assert not thread.is_alive()
@@ -159,7 +99,7 @@ def test_a_call_for_somebody_who_is_dead_goes_to_another(place: Place, crowd: li
         each.wait(["mail"], None, 0.01)
         each._wakeups._listener.close()
 
-    with waiting(place, alive, "mail") as thread:
+    with waiting(place, alive, ["mail"]) as thread:
         store.enqueue([entry(queue="mail")])
 
     assert not thread.is_alive()
@@ -187,40 +127,15 @@ def test_a_job_is_stored_though_of_one_who_waited_only_a_place_is_left(own_redis
     assert place.execute("ZCARD", place.key("waiters")) == 0
 
 
-@pytest.mark.usefixtures("hears")
-def test_a_job_that_comes_between_two_waits_ends_the_second(store: Redis, other: Redis) -> None:
-    store.wait(["mail"], None, 0.01)
-    watch = store._wakeups._watches.of(["mail"], None)
-
-    other.enqueue([entry(queue="mail")])
-    until(lambda: watch._is_called)
-
-    waiting = threading.Thread(target=store.wait, args=(["mail"], None, HOUR), daemon=True)
-    waiting.start()
-    waiting.join(LONG)
-    assert not waiting.is_alive()
-
-
 @pytest.mark.parametrize("message", ["", "none", "-1", "1000000"])
 @pytest.mark.usefixtures("hears")
 def test_a_message_of_somebody_else_disturbs_nobody(place: Place, store: Redis, other: Redis, message: str) -> None:
-    with waiting(place, store, "mail") as thread:
+    with waiting(place, store, ["mail"]) as thread:
         place.execute("PUBLISH", store._wakeups._channel, message)
         other.enqueue([entry(queue="mail")])
 
     assert not thread.is_alive()
     assert store._wakeups._listener.hears
-
-
-def test_a_job_is_found_though_nothing_is_heard(
-    place: Place, store: Redis, other: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listening.Listener, "attend", lambda _: None)
-
-    with waiting(place, store, "mail") as thread:
-        other.enqueue([entry(queue="mail")])
-
-    assert not thread.is_alive()
 
 
 def test_who_waited_long_ago_is_swept_away_by_who_waits_now(
@@ -244,39 +159,3 @@ def test_of_those_who_waited_nothing_stays_for_long(place: Place, store: Redis, 
     store.wait(["mail"], None, 0.0)
 
     assert 0 < place.execute("TTL", place.key(key)) <= 60
-
-
-def test_a_wait_at_a_server_that_is_away_says_so() -> None:
-    store = Redis("redis://127.0.0.1:1/0")
-
-    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1"):
-        store.wait(None, None, 0.05)
-
-    store.close()
-
-
-def test_a_wait_outlives_a_restart_of_the_server(own_redis: OwnRedis) -> None:
-    store = Redis(own_redis.url)
-    thread = threading.Thread(target=store.wait, args=(["mail"], None, HOUR), daemon=True)
-    thread.start()
-    until(lambda: store._wakeups._listener.hears)
-
-    own_redis.kill()
-    own_redis.start()
-    other = Redis(own_redis.url)
-    other.enqueue([entry(queue="mail")])
-
-    thread.join(LONG)
-    assert not thread.is_alive()
-    other.close()
-    store.close()
-
-
-def test_closing_ends_waits_and_leaves_no_threads(place: Place, store: Redis) -> None:
-    before = set(threading.enumerate())
-    listen(store)
-    with waiting(place, store, "mail") as thread:
-        store.close()
-
-    assert not thread.is_alive()
-    assert not [each.name for each in {*threading.enumerate()} - before if each.name.startswith("tenure-")]

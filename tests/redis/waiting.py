@@ -1,15 +1,14 @@
 """Waiting for jobs, as tests see it from outside."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from tenure.backends.redis import Redis
 from tests.redis.stores import Place
+from tests.stores.waiting import HOUR, LIMIT, wait_after_look
 from tests.worker.looking import until
 
-LONG = 30.0
-HOUR = 3600.0
+__all__ = ["HOUR", "LIMIT", "is_registered", "listen", "waiting"]
 
 
 def listen(store: Redis) -> None:
@@ -18,17 +17,14 @@ def listen(store: Redis) -> None:
     until(lambda: store._wakeups._listener.hears)
 
 
-def stands(place: Place, store: Redis, queue: str) -> bool:
-    """Tell whether somebody stands among those who are woken, on this handle, for this queue."""
-    watch = store._wakeups._watches.of([queue], None)
-    return place.execute("ZSCORE", place.key("waits"), store._wakeups._waiter(watch)) is not None
+def is_registered(place: Place, store: Redis, queues: list[str] | None, types: list[str] | None = None) -> bool:
+    """Tell whether the server would wake a wait of this handle for these queues and types."""
+    waiter = store._wakeups._waiter(store._wakeups._watches.of(queues, types))
+    return place.execute("ZSCORE", place.key("waits"), waiter) is not None
 
 
-@contextmanager
-def waiting(place: Place, store: Redis, queue: str) -> Iterator[threading.Thread]:
-    """Wait for jobs of this queue, in a thread that has looked and found nothing."""
-    thread = threading.Thread(target=store.wait, args=([queue], None, HOUR), daemon=True)
-    thread.start()
-    until(lambda: stands(place, store, queue))
-    yield thread
-    thread.join(LONG)
+def waiting(
+    place: Place, store: Redis, queues: list[str] | None, types: list[str] | None = None
+) -> AbstractContextManager[threading.Thread]:
+    """Wait for jobs of these queues and types, in a thread that has looked and found nothing."""
+    return wait_after_look(store, queues, types, has_looked=lambda: is_registered(place, store, queues, types))
