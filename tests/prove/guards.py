@@ -38,11 +38,11 @@ PYTEST = ["-m", "pytest", "-x", "-q", "--no-header", "-o", "timeout=60"]
 CONFORMANCE = "src/tenure/testing/conformance"
 STORE_TESTS = [*PYTEST, CONFORMANCE, "--deselect", f"{CONFORMANCE}/queueing/test_model.py"]
 MEMORY_TESTS = [*STORE_TESTS, "tests/memory/test_memory.py", "-k", "memory"]
-SQLITE_TESTS = [*STORE_TESTS, "tests/sqlite", "tests/jobs", "-k", "sqlite"]
+SQLITE_TESTS = [*STORE_TESTS, "tests/sqlite", "tests/stores", "tests/jobs", "-k", "sqlite"]
 POSTGRES_TESTS = [
     *STORE_TESTS,
     "tests/postgres",
-    "tests/stores/test_wakeups.py",
+    "tests/stores",
     "--deselect",
     "tests/postgres/test_proxy.py",
     "--deselect",
@@ -53,17 +53,24 @@ POSTGRES_TESTS = [
 REDIS_TESTS = [
     *STORE_TESTS,
     "tests/redis",
-    "tests/stores/test_wakeups.py",
+    "tests/stores",
     "--deselect",
     "tests/redis/test_proxy.py",
     "-k",
     "redis-6.2 or test_address or test_fitness or test_refusals or test_urls",
 ]
+TRANSACTION_TESTS = [
+    "tests/stores/test_transactions.py",
+    "tests/stores/test_joined_completions.py",
+    "tests/stores/test_joined_enqueueing.py",
+]
 CONNECTION_TESTS = [
     *PYTEST,
     "tests/connections",
     "tests/postgres/test_broken_transactions.py",
+    *TRANSACTION_TESTS,
     "tests/postgres/test_transactions.py",
+    "tests/postgres/test_awaited_transactions.py",
     "tests/postgres/test_bad_moments.py",
     "-k",
     "postgres-18",
@@ -71,7 +78,9 @@ CONNECTION_TESTS = [
 CLIENT_TESTS = [
     *PYTEST,
     "tests/jobs",
+    *TRANSACTION_TESTS,
     "tests/sqlite/test_transactions.py",
+    "tests/sqlite/test_joined.py",
     "tests/sqlite/test_processes.py",
     "-k",
     "not (postgres or redis or valkey)",
