@@ -42,6 +42,7 @@ SQLITE_TESTS = [*STORE_TESTS, "tests/sqlite", "tests/jobs", "-k", "sqlite"]
 POSTGRES_TESTS = [
     *STORE_TESTS,
     "tests/postgres",
+    "tests/stores/test_lost_answers.py",
     "--deselect",
     "tests/postgres/test_proxy.py",
     "--deselect",
@@ -52,6 +53,7 @@ POSTGRES_TESTS = [
 REDIS_TESTS = [
     *STORE_TESTS,
     "tests/redis",
+    "tests/stores/test_lost_answers.py",
     "--deselect",
     "tests/redis/test_proxy.py",
     "-k",
