@@ -57,7 +57,7 @@ REDIS_TESTS = [
     "--deselect",
     "tests/redis/test_proxy.py",
     "-k",
-    "redis-6.2 or test_address or test_fitness or test_refusals or test_urls",
+    "valkey-9 or test_address or test_fitness or test_refusals or test_urls",
 ]
 TRANSACTION_TESTS = [
     "tests/stores/test_transactions.py",
