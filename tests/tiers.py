@@ -18,6 +18,9 @@ TIER = int(os.environ.get("TEST_TIER", EVERYTHING))
 only_in_all = pytest.mark.only_in_all
 """Leave the test to tier 2: tier 1 has another one of its kind."""
 
+starts_processes = pytest.mark.starts_processes
+"""Leave the test out of tier 0: it starts a process or a server."""
+
 
 def one_of_a_kind(newest_last: Sequence[T]) -> list[T]:
     """Return the versions of a server that tests run on: in tier 2 all of them, else the newest."""
