@@ -25,7 +25,7 @@ from tests.servers.servers import Servers, shared_names, shared_redis_clusters, 
 from tests.system import poolers
 from tests.system.poolers import Poolers, Way
 from tests.tables import harnesses
-from tests.tiers import CORE, EVERYTHING, TIER, only_in_all
+from tests.tiers import CORE, EVERYTHING, TIER, only_in_all, starts_processes
 
 from tenure.backends.memory import Memory
 from tenure.backends.postgres import PostgreSQL
@@ -178,6 +178,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[IGNORED] = inherited_signals.ignored_or_blocked() if shared is None else shared["ignored"]
     inherited_signals.ignore_here_alone(config.stash[IGNORED])
     config.addinivalue_line("markers", f"{only_in_all.name}: leave the test to ./dev test --all")
+    config.addinivalue_line("markers", f"{starts_processes.name}: leave the test out of ./dev test core")
     if shared is None:
         if file := config.getoption("durations_file"):
             config.pluginmanager.register(Durations(file))
@@ -246,11 +247,12 @@ def own_redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnR
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only the whole suite has."""
-    if TIER < EVERYTHING:
-        left_out = [item for item in items if item.get_closest_marker(only_in_all.name)]
+    """Leave out what only higher tiers have."""
+    unwanted = [only_in_all.name] * (TIER < EVERYTHING) + [starts_processes.name] * (TIER == CORE)
+    left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker(only_in_all.name)]
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -18,6 +18,9 @@ TIER = int(os.environ.get("TEST_TIER", EVERYTHING))
 only_in_all = pytest.mark.only_in_all
 """Leave the test to tier 2: tier 1 has another one of its kind."""
 
+starts_processes = pytest.mark.starts_processes
+"""Leave the test out of tier 0: it starts a process or a server."""
+
 
 def amount(everything: T, otherwise: T) -> T:
     """Return how much of something a test makes: the first in tier 2, else the second."""

@@ -1,15 +1,26 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell
+import tenure
+from tests.cli.shell import Shell, unwanted_variables
+from tests.cli.terminal import Terminal
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that tells a command what to do, whatever the tests were started from."""
+    for name in unwanted_variables():
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TENURE_URL", raising=False)
-    return Shell(tmp_path)
+    shell = Shell(tmp_path)
+    yield shell
+    shell.clear_away()
 
 
 @pytest.fixture
@@ -17,3 +28,18 @@ def made(shell: Shell) -> Shell:
     """A shell in a folder that has a store."""
     shell.run("migrate")
     return shell
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path)
+    yield terminal
+    terminal.clear_away()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[tenure.Jobs]:
+    """The store of the folder of the test."""
+    with tenure.Jobs(f"sqlite:///{tmp_path / 'tenure.db'}?synchronous=normal&timeout=30") as jobs:
+        jobs.stats()
+        yield jobs

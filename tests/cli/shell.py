@@ -1,19 +1,31 @@
 """A user at a shell, in a folder: commands typed, and what came of them."""
 
-import io
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import tenure
 from tenure.cli.program import run
+
+UNWANTED = (
+    *("TENURE_", "_TENURE_", "PG", "NOTIFY_SOCKET", "WATCHDOG_", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"),
+    *("PYTHONIOENCODING", "PYTHONUNBUFFERED"),
+)
+"""How the variables begin that tell a command what to do. Those of the terminal or service that runs the tests do not
+count."""
+
+
+def unwanted_variables() -> list[str]:
+    return [name for name in os.environ if name.startswith(UNWANTED)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,46 +43,62 @@ class Result:
         """What was printed as JSON lines."""
         return [json.loads(line) for line in self.lines]
 
+    @property
+    def is_told_in_one_line(self) -> bool:
+        """Whether it ended as misuse does: one line on the standard error, and nothing else."""
+        return (self.code, self.out, self.err.count("\n")) == (2, "", 1) and self.err.startswith("tenure: ")
+
 
 @dataclass(frozen=True, slots=True)
 class Shell:
     """The present folder is that of the test, and there is no `$TENURE_URL`."""
 
     folder: Path
+    _started: "list[subprocess.Popen[str]]" = field(default_factory=list)
 
     def run(self, *arguments: str) -> Result:
-        """Run tenure here, in this process: quick."""
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err), self._as_a_process():
-            code = run(arguments)
-        return Result(code, out.getvalue(), err.getvalue())
+        """Run tenure here, in this process: quick. What commands that it starts print is in the result as well."""
+        with TemporaryDirectory(prefix="tenure-shell-") as folder:
+            out, err = Path(folder, "out"), Path(folder, "err")
+            with stream_to(out, 1), stream_to(err, 2), self._as_a_process():
+                code = run(arguments)
+            return Result(code, out.read_text("utf-8"), err.read_text("utf-8"))
 
     @contextmanager
     def _as_a_process(self) -> Iterator[None]:
         """Leave of what a command does to this process no more than one of its own would."""
-        path, root = [*sys.path], logging.getLogger()
-        handlers, level = [*root.handlers], root.level
+        path, modules = [*sys.path], {*sys.modules}
+        loggers = [logging.getLogger(), logging.getLogger("tenure")]
+        before = [([*logger.handlers], logger.level) for logger in loggers]
         try:
             yield
         finally:
             sys.path[:] = path
-            root.handlers[:] = handlers
-            root.setLevel(level)
-            for name, module in [*sys.modules.items()]:
-                if (getattr(module, "__file__", None) or "").startswith(str(self.folder)):
+            for logger, (handlers, level) in zip(loggers, before, strict=True):
+                logger.handlers[:] = handlers
+                logger.setLevel(level)
+            for name in sys.modules.keys() - modules:
+                if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(self.folder)):
                     del sys.modules[name]
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
         """Start tenure as a process of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "tenure.cli", *arguments],
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **options.pop("env", {})},
-            **options,
+        return self.start_any(sys.executable, "-m", "tenure.cli", *arguments, **options)
+
+    def start_any(self, *command: str, **options: Any) -> "subprocess.Popen[str]":
+        """Start a program out of reach of our terminal, with an empty standard input. It is gone after the test."""
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._started.append(
+            subprocess.Popen(
+                command,
+                cwd=self.folder,
+                encoding="utf-8",
+                env={**os.environ, **options.pop("env", {})},
+                start_new_session=True,
+                **{**streams, **options},
+            )
         )
+        return self._started[-1]
 
     def jobs(self) -> tenure.Jobs:
         """Open the store of this folder."""
@@ -81,3 +109,28 @@ class Shell:
         path = self.folder / name
         path.write_text(text)
         return path
+
+    def clear_away(self) -> None:
+        for process in self._started:
+            # With what it left behind: that is in the same group.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+
+@contextmanager
+def stream_to(path: Path, number: int) -> Iterator[None]:
+    """Let this process, and those that it starts, write the stream of this number into a file."""
+    redirected = {1: redirect_stdout, 2: redirect_stderr}[number]
+    # Appended to: each who writes there, by a stream or by a descriptor, does so at the end.
+    with path.open("a", encoding="utf-8", errors="replace") as stream, redirected(stream):
+        before = os.dup(number)
+        os.dup2(stream.fileno(), number)
+        try:
+            yield
+        finally:
+            os.dup2(before, number)
+            os.close(before)

@@ -64,15 +64,15 @@ class Program:
     def ended(self) -> Ran:
         """Return how it ended, when it has."""
         code = self._process.wait(PATIENCE)
-        return Ran(code, self._out.read_text(), self._err.read_text())
+        return Ran(code, self._out.read_text("utf-8"), self._err.read_text("utf-8"))
 
     def out(self) -> str:
         """Return what it has written to its standard output so far."""
-        return self._out.read_text()
+        return self._out.read_text("utf-8")
 
     def says(self, what: str) -> None:
         """Wait until its standard error contains this."""
-        until(lambda: what in self._err.read_text())
+        until(lambda: what in self._err.read_text("utf-8"))
 
     def clear_away(self) -> None:
         # With what it left behind: that is in the same group.
@@ -92,8 +92,7 @@ class Terminal:
         path = folder / "path"
         path.mkdir()
         self.write("path/tenure", f'exec "{sys.executable}" -m tenure.cli "$@"')
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
-        self.environment = {**inherited, "PATH": f"{path}{os.pathsep}{os.environ['PATH']}"}
+        self.environment = {**os.environ, "PATH": f"{path}{os.pathsep}{os.environ['PATH']}"}
 
     def jobs(self) -> tenure.Jobs:
         return tenure.Jobs(f"sqlite:///{self.folder / 'tenure.db'}?timeout=30")
@@ -135,6 +134,6 @@ def is_alive(pid: int) -> bool:
     """Tell whether a process runs: one that has ended and was not waited for does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return status.rpartition(")")[2].split()[0] != "Z"

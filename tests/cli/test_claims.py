@@ -12,6 +12,7 @@ import pytest
 import tenure
 from tenure.cli.program import run
 from tests.cli.terminal import Terminal
+from tests.tiers import starts_processes
 
 Call = Callable[..., tuple[int, list[str], list[str]]]
 
@@ -24,7 +25,6 @@ FIELDS = {
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tenure.Jobs]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TENURE_URL", raising=False)
     with tenure.Jobs("sqlite:///tenure.db") as jobs:
         jobs.stats()
         yield jobs
@@ -42,13 +42,6 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         return code, printed.out.splitlines(), printed.err.splitlines()
 
     return call
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Terminal]:
-    shell = Terminal(tmp_path)
-    yield shell
-    shell.clear_away()
 
 
 def claimed(jobs: tenure.Jobs, number: int = 1, **options: Any) -> list[str]:
@@ -174,7 +167,7 @@ def test_a_failure_with_a_delay_is_tried_again_after_that(jobs: tenure.Jobs, cal
 
     (job,) = jobs.find()
     assert (job.history[0].outcome, job.errors) == ("retried", ["away"])
-    assert 600 <= (job.run_at - job.history[0].ended_at).total_seconds() <= 601
+    assert (job.run_at - job.history[0].ended_at).total_seconds() == 600
 
 
 def test_the_error_may_stand_in_a_file(jobs: tenure.Jobs, call: Call) -> None:
@@ -301,8 +294,9 @@ def test_input_that_is_no_text_is_refused(jobs: tenure.Jobs, call: Call) -> None
     assert "the standard input is not UTF-8" in err[0]
 
 
-def test_a_terminal_is_not_waited_for(shell: Terminal) -> None:
-    ran = shell.start("complete", has_terminal=True).ended()
+@starts_processes
+def test_a_terminal_is_not_waited_for(terminal: Terminal) -> None:
+    ran = terminal.start("complete", has_terminal=True).ended()
 
     assert (ran.code, ran.out) == (2, "")
     assert "name a claim" in ran.err
@@ -329,11 +323,12 @@ def test_people_are_told_what_became_of_what_was_taken_back(jobs: tenure.Jobs, c
     assert out == ["job-0  queued; w1 held it under fence 1"]
 
 
-def test_claims_outlive_the_command_and_go_through_a_file(shell: Terminal) -> None:
-    with shell.jobs() as jobs:
+@starts_processes
+def test_claims_outlive_the_command_and_go_through_a_file(terminal: Terminal) -> None:
+    with terminal.jobs() as jobs:
         jobs.enqueue_many(tenure.NewJob("work") for _ in range(3))
 
-        ran = shell.run_script("tenure claim --limit 3 > claims && wc -l < claims && tenure complete < claims")
+        ran = terminal.run_script("tenure claim --limit 3 > claims && wc -l < claims && tenure complete < claims")
 
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.split()[0] == "3"

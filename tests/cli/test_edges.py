@@ -1,25 +1,24 @@
 """What a hostile user does to the command line."""
 
 import json
-import subprocess
+import shlex
 import sys
 from dataclasses import replace
 
 import pytest
 
 from tenure.core.operations import Beat
-from tests.cli.shell import Shell
+from tests.cli.shell import Result, Shell
+from tests.processes.stage import PATIENCE
+from tests.tiers import starts_processes
 
 
-def typed(shell: Shell, line: str) -> "subprocess.CompletedProcess[str]":
-    tenure = f"{sys.executable} -m tenure.cli"
-    return subprocess.run(
-        ["/bin/sh", "-c", line.replace("tenure", tenure, 1)],
-        cwd=shell.folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def typed(shell: Shell, line: str) -> Result:
+    """Run what a user types into a shell; `tenure` is the first word of that name."""
+    command = line.replace("tenure", f"{shlex.quote(sys.executable)} -m tenure.cli", 1)
+    process = shell.start_any("/bin/sh", "-c", command)
+    out, err = process.communicate(timeout=PATIENCE)
+    return Result(process.returncode, out, err)
 
 
 @pytest.mark.parametrize("verb", ["complete", "release", "extend"])
@@ -27,25 +26,29 @@ def test_an_empty_claim_is_refused(made: Shell, verb: str) -> None:
     assert made.run(verb, "").code == 2
 
 
+@starts_processes
 def test_the_input_is_not_taken_for_the_result_and_the_claims(made: Shell) -> None:
-    assert typed(made, "echo 5 | tenure complete --result -").returncode == 2
+    assert typed(made, "echo 5 | tenure complete --result -").code == 2
 
 
+@starts_processes
 def test_claims_that_cannot_be_printed_are_given_back(made: Shell) -> None:
     made.run("enqueue", "a", "--id", "j")
 
-    assert typed(made, "tenure claim > /dev/full").returncode == 2
+    assert typed(made, "tenure claim > /dev/full").code == 2
     assert made.run("jobs", "show", "j", "--json").records[0]["state"] == "queued"
 
 
+@starts_processes
 def test_the_exit_code_does_not_depend_on_whether_anybody_can_be_told(made: Shell) -> None:
-    assert typed(made, "tenure bogus 2> /dev/full").returncode == 2
+    assert typed(made, "tenure bogus 2> /dev/full").code == 2
 
 
+@starts_processes
 def test_a_closed_input_is_told_in_a_line(made: Shell) -> None:
     result = typed(made, "tenure enqueue a - <&-")
 
-    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert (result.code, result.err.count("\n")) == (2, 1)
 
 
 def test_lines_may_begin_with_a_mark_and_have_separators_within(made: Shell) -> None:
@@ -95,19 +98,21 @@ def test_wide_ids_are_not_cut(made: Shell) -> None:
     assert "宽宽宽宽宽宽" in made.run("jobs", "list").out
 
 
+@starts_processes
 def test_a_command_in_another_folder_finds_the_store(shell: Shell) -> None:
     shell.run("enqueue", "t", "--url", "sqlite:///other.db")
     extend = f'cd / && {sys.executable} -m tenure.cli extend "$TENURE_CLAIM"'
 
     result = typed(shell, f"tenure exec --url sqlite:///other.db -- sh -c '{extend}'")
 
-    assert result.returncode == 0, result.stderr
+    assert result.code == 0, result.err
 
 
+@starts_processes
 def test_a_signal_to_the_whole_group_is_no_failure_of_the_command(made: Shell) -> None:
     made.run("enqueue", "t", "--id", "j")
-    process = made.start("exec", "--", "sh", "-c", "kill -TERM 0; exec sleep 9", start_new_session=True)
-    process.communicate(timeout=20)
+    process = made.start("exec", "--", "sh", "-c", "kill -TERM 0; exec sleep 600")
+    process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 143
     assert made.run("jobs", "show", "j", "--json").records[0]["attempts"] == 0

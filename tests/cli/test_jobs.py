@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import repeat
 
@@ -14,6 +12,8 @@ import tenure
 from tenure.cli.bulk import Bulk
 from tenure.cli.output import Output
 from tests.cli.shell import Shell
+from tests.processes.stage import PATIENCE
+from tests.tiers import starts_processes
 
 
 def given(shell: Shell, *, failed: int = 0, queued: int = 0, completed: int = 0, queue: str = "mail") -> list[str]:
@@ -213,22 +213,21 @@ def test_a_running_job_is_asked_to_stop_and_that_is_said(made: Shell) -> None:
     assert result.lines == ["cancelled: 1", "asked to stop, since they run: 1"]
 
 
+@starts_processes
 def test_ctrl_c_stops_a_bulk_verb_between_two_batches(made: Shell) -> None:
-    given(made, failed=200)
-    with made.start("jobs", "retry", "--all", "--rate", "40/s", "--json") as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        lines = [process.stdout.readline()]
+    given(made, failed=600)
+    process = made.start("jobs", "retry", "--all", "--rate", "4/s", "--json")
+    assert process.stdout is not None
+    first = process.stdout.readline()
 
-        process.send_signal(signal.SIGINT)
-        lines += process.stdout.readlines()
-        errors = process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=PATIENCE)
 
-    moved = [json.loads(line)["id"] for line in lines]
+    moved = [json.loads(line)["id"] for line in [first, *rest.splitlines()]]
     assert process.returncode == 130
     assert "stopped after" in errors
     assert "Traceback" not in errors
-    assert len(moved) < 200
+    assert len(moved) < 600
     assert sorted(moved) == sorted(id for id, state in states(made).items() if state == "queued")
 
 
@@ -239,26 +238,21 @@ def test_at_a_rate_the_batches_are_small() -> None:
         batches.append(len(ids))
         return []
 
-    Bulk([str(n) for n in range(7)], rate=8, output=Output(is_json=True)).run(act, lambda _: None)
+    Bulk(["1", "2", "3"], rate=8, output=Output(is_json=True)).run(act, lambda _: None)
 
-    assert batches == [2, 2, 2, 1]
+    assert batches == [2, 1]
 
 
+@starts_processes
 def test_a_closed_pipe_ends_it_without_a_word(made: Shell) -> None:
-    given(made, queued=3000)
+    given(made, queued=1500)
     reader, writer = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tenure.cli", "jobs", "list", "--limit", "0"],
-        cwd=made.folder,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = made.start("jobs", "list", "--limit", "0", stdout=writer)
     os.close(writer)
     os.read(reader, 10)
     os.close(reader)
 
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
 
     assert (process.returncode, errors) == (128 + signal.SIGPIPE, "")
 

@@ -6,6 +6,8 @@ import pytest
 
 import tenure
 from tests.cli.shell import Shell
+from tests.processes.stage import PATIENCE
+from tests.tiers import starts_processes
 
 
 def test_stats_count_by_queue_and_type_and_tell_what_happened(made: Shell) -> None:
@@ -165,10 +167,11 @@ def test_the_shell_completes_commands(shell: Shell, name: str) -> None:
     assert "_TENURE_COMPLETE" in result.out
 
 
+@starts_processes
 def test_completion_knows_the_commands(shell: Shell) -> None:
     process = shell.start(env={"_TENURE_COMPLETE": "bash_complete", "COMP_WORDS": "tenure que", "COMP_CWORD": "1"})
 
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=PATIENCE)
 
     assert out.split() == ["plain,queues"]
 

@@ -13,6 +13,8 @@ from tenure.cli.output import fitting
 from tenure.cli.program import NAMES, SECTIONS, program
 from tenure.cli.reference import reference
 from tests.cli.shell import Shell
+from tests.processes.stage import PATIENCE
+from tests.tiers import starts_processes
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +26,7 @@ def commands() -> list[click.Command]:
     return found + inner
 
 
+@starts_processes
 def test_help_loads_nothing_but_itself() -> None:
     code = "import sys; from tenure.cli.program import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
@@ -148,29 +151,23 @@ def test_a_store_that_does_not_answer_is_exit_2(made: Shell) -> None:
     assert result.err.count("\n") == 1
 
 
+@starts_processes
 def test_output_that_cannot_be_written_is_told(made: Shell) -> None:
     with Path("/dev/full").open("w") as full:
-        process = made.start("config")
-        process.communicate()
-        told = subprocess.run(
-            [sys.executable, "-m", "tenure.cli", "config"],
-            cwd=made.folder,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        process = made.start("config", stdout=full)
+        _, err = process.communicate(timeout=PATIENCE)
 
-    assert told.returncode == 2
-    assert told.stderr == "tenure: No space left on device\n"
+    assert process.returncode == 2
+    assert err == "tenure: No space left on device\n"
 
 
+@starts_processes
 def test_it_speaks_ascii_where_nothing_else_is_known(made: Shell) -> None:
     made.run("enqueue", "send", '{"to": "Åsa ☃"}')
     id = made.run("jobs", "list", "--json").records[0]["id"]
     process = made.start("jobs", "show", id, env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
 
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 0
     assert "?sa" in out

@@ -4,14 +4,14 @@ import json
 import os
 import signal
 import sqlite3
-import time
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
 
 from tests.cli.shell import Shell
+from tests.processes.stage import PATIENCE, until
+from tests.tiers import starts_processes
 
 APP = """
 from pathlib import Path
@@ -56,11 +56,10 @@ def app(shell: Shell) -> Shell:
 
 
 def execute(shell: Shell, *statements: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(shell.folder / "app.db", timeout=10)) as db, db:
+    with closing(sqlite3.connect(shell.folder / "app.db", timeout=60)) as db, db:
         return [row for statement in statements for row in db.execute(statement).fetchall()]
 
 
-PATIENCE = 40.0
 TABLE = ("--app", "app:orders")
 
 
@@ -151,14 +150,14 @@ def test_rows_of_a_dead_worker_are_taken_back_and_those_that_are_done_are_comple
     assert {each["id"]: each["state"] for each in reaped.records} == {"1": "queued", "2": "completed"}
 
 
+@starts_processes
 def test_a_command_is_run_for_each_row_that_is_not_done(app: Shell) -> None:
     execute(app, "insert into invoices values (1)")
     app.write("work.sh", "#!/bin/sh\ncat >> seen\n").chmod(0o755)
 
-    process = app.start("exec", *TABLE, "--drain", "--wait", "0", "--", "./work.sh")
-    process.communicate(timeout=PATIENCE)
+    executed = app.run("exec", *TABLE, "--drain", "--wait", "0", "--", "./work.sh")
 
-    assert process.returncode == 0
+    assert executed.code == 0
     (line,) = (app.folder / "seen").read_text().splitlines()
     assert json.loads(line)["id"] == 2
     assert execute(app, "select state from orders") == [("completed",), ("completed",)]
@@ -218,6 +217,7 @@ def invoice(row: tenure.Row) -> None:
 """
 
 
+@starts_processes
 def test_of_a_killed_process_what_it_had_started_is_taken_back_at_once_from_each_source(app: Shell) -> None:
     app.write("app.py", HOLDING)
     execute(app, "delete from orders where id > 1")
@@ -239,10 +239,3 @@ def test_of_a_killed_process_what_it_had_started_is_taken_back_at_once_from_each
 
     assert (job["state"], job["crashes"], job["attempts"]) == ("completed", 1, 2)
     assert (row["state"], row["crashes"], row["attempts"]) == ("completed", 1, 2)
-
-
-def until(condition: Callable[[], object]) -> None:
-    ends_at = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < ends_at, "it did not come to pass"
-        time.sleep(0.02)

@@ -2,14 +2,15 @@
 
 import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import tenure
 from tests.cli.terminal import Program, Terminal
-from tests.processes.stage import until
+from tests.processes.stage import PATIENCE, until
+from tests.tiers import only_in_all, starts_processes
+
+pytestmark = starts_processes
 
 IGNORED = """
 import os, signal, sys
@@ -32,19 +33,14 @@ def greet():
     pass
 """
 
-started_with = pytest.mark.parametrize("how", [IGNORED, BLOCKED], ids=["ignored", "blocked"])
+started_with = pytest.mark.parametrize(
+    "how", [pytest.param(IGNORED, id="ignored"), pytest.param(BLOCKED, id="blocked", marks=only_in_all)]
+)
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Terminal]:
-    shell = Terminal(tmp_path)
-    yield shell
-    shell.clear_away()
-
-
-def start(shell: Terminal, how: str, *arguments: str) -> Program:
+def start(terminal: Terminal, how: str, *arguments: str) -> Program:
     """Start `tenure` with the three signals that stop it ignored or blocked."""
-    return shell.start_any(sys.executable, "-c", how, sys.executable, "-m", "tenure.cli", *arguments)
+    return terminal.start_any(sys.executable, "-c", how, sys.executable, "-m", "tenure.cli", *arguments)
 
 
 def interrupt(program: Program) -> None:
@@ -52,19 +48,26 @@ def interrupt(program: Program) -> None:
     program.send(signal.SIGHUP)
 
 
-@started_with
-@pytest.mark.parametrize("options", [(), ("--processes", "2")], ids=["alone", "supervised"])
+@pytest.mark.parametrize(
+    ("how", "options"),
+    [
+        pytest.param(IGNORED, (), id="ignored-alone"),
+        pytest.param(BLOCKED, ("--processes", "2"), id="blocked-supervised"),
+        pytest.param(BLOCKED, (), id="blocked-alone", marks=only_in_all),
+        pytest.param(IGNORED, ("--processes", "2"), id="ignored-supervised", marks=only_in_all),
+    ],
+)
 def test_a_worker_that_was_started_so_works_on_until_sigterm(
-    shell: Terminal, how: str, options: tuple[str, ...]
+    terminal: Terminal, how: str, options: tuple[str, ...]
 ) -> None:
-    (shell.folder / "app.py").write_text(APP)
-    with shell.jobs() as jobs:
-        program = start(shell, how, "work", "app:jobs", *options)
-        jobs.wait_for(jobs.enqueue("greet"), timeout=60)
+    (terminal.folder / "app.py").write_text(APP)
+    with terminal.jobs() as jobs:
+        program = start(terminal, how, "work", "app:jobs", *options)
+        jobs.wait_for(jobs.enqueue("greet"), timeout=PATIENCE)
 
         interrupt(program)
         later = jobs.enqueue("greet")
-        jobs.wait_for(later, timeout=60)
+        jobs.wait_for(later, timeout=PATIENCE)
         program.send(signal.SIGTERM)
 
         assert program.ended().code == 0
@@ -72,11 +75,11 @@ def test_a_worker_that_was_started_so_works_on_until_sigterm(
 
 
 @started_with
-def test_exec_that_was_started_so_is_stopped_by_sigterm_alone(shell: Terminal, how: str) -> None:
-    with shell.jobs() as jobs:
+def test_exec_that_was_started_so_is_stopped_by_sigterm_alone(terminal: Terminal, how: str) -> None:
+    with terminal.jobs() as jobs:
         id = jobs.enqueue("work")
-        program = start(shell, how, "exec", "--", "sh", "-c", "echo > began; exec sleep 600")
-        shell.reads("began")
+        program = start(terminal, how, "exec", "--", "sh", "-c", "echo > began; exec sleep 600")
+        terminal.reads("began")
 
         interrupt(program)
         program.send(signal.SIGTERM)
@@ -85,9 +88,10 @@ def test_exec_that_was_started_so_is_stopped_by_sigterm_alone(shell: Terminal, h
         assert [str(ending.outcome) for ending in tenure_job(jobs, id).history] == ["released"]
 
 
-@started_with
-def test_a_demo_that_was_started_so_is_stopped_by_sigterm_alone(shell: Terminal, how: str) -> None:
-    program = start(shell, how, "demo")
+@only_in_all
+@pytest.mark.parametrize("how", [IGNORED, BLOCKED], ids=["ignored", "blocked"])
+def test_a_demo_that_was_started_so_is_stopped_by_sigterm_alone(terminal: Terminal, how: str) -> None:
+    program = start(terminal, how, "demo")
     until(lambda: "the race is on" in program.out())
 
     interrupt(program)
@@ -96,10 +100,10 @@ def test_a_demo_that_was_started_so_is_stopped_by_sigterm_alone(shell: Terminal,
     assert program.ended().code == 128 + signal.SIGTERM
 
 
-def test_a_bulk_verb_that_was_started_so_goes_on_to_its_end(shell: Terminal) -> None:
-    with shell.jobs() as jobs:
+def test_a_bulk_verb_that_was_started_so_goes_on_to_its_end(terminal: Terminal) -> None:
+    with terminal.jobs() as jobs:
         jobs.enqueue_many(tenure.NewJob("work") for _ in range(10))
-        program = start(shell, IGNORED, "jobs", "cancel", "--all", "--rate", "20/s", "--json")
+        program = start(terminal, IGNORED, "jobs", "cancel", "--all", "--rate", "20/s", "--json")
         until(program.out)
 
         interrupt(program)

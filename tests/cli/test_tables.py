@@ -7,9 +7,10 @@ from contextlib import closing
 import pytest
 
 from tenure.backends.sqlite import library
-from tests.cli.shell import Result, Shell
+from tests.cli.shell import Shell
 from tests.servers.servers import Servers, shared_names
 from tests.tables.postgres_tables import new_schema
+from tests.tiers import starts_processes
 
 APP = """
 import tenure
@@ -43,10 +44,6 @@ def execute(shell: Shell, *statements: str) -> None:
     with closing(sqlite3.connect(shell.folder / "app.db")) as db, db:
         for statement in statements:
             db.execute(statement)
-
-
-def is_told_in_one_line(result: Result) -> bool:
-    return (result.code, result.out, result.err.count("\n")) == (2, "", 1) and result.err.startswith("tenure: ")
 
 
 def test_migrate_adds_what_the_table_lacks_and_then_does_nothing(app: Shell) -> None:
@@ -107,9 +104,9 @@ def test_sql_prints_what_a_table_lacks_before_it_can_be_claimed_from(app: Shell)
 def test_functions_of_a_table_in_sqlite_are_refused_with_what_to_do(app: Shell) -> None:
     printed, installed = app.run("sql", "functions", "app:orders"), app.run("migrate", "app:orders", "--functions")
 
-    assert is_told_in_one_line(printed)
+    assert printed.is_told_in_one_line
     assert "functions are for PostgreSQL" in printed.err
-    assert is_told_in_one_line(installed)
+    assert installed.is_told_in_one_line
 
 
 def test_doctor_tells_what_keeps_rows_from_being_claimed_within_80_columns(app: Shell) -> None:
@@ -152,6 +149,7 @@ def test_doctor_tells_of_a_jobs_that_its_store_answers(app: Shell) -> None:
     assert "it answers, and has schema" in told.records[0]["text"]
 
 
+@starts_processes
 def test_a_table_on_a_server_is_examined_migrated_and_printed(on_a_server: Shell) -> None:
     ill = on_a_server.run("doctor", "app:orders")
     done = on_a_server.run("migrate", "app:orders", "--functions")
@@ -189,5 +187,5 @@ def test_misuse_is_told_in_one_line_with_exit_2(app: Shell, arguments: list[str]
 
     result = app.run(*arguments)
 
-    assert is_told_in_one_line(result), result
+    assert result.is_told_in_one_line, result
     assert said in result.err

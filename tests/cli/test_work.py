@@ -6,21 +6,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import closing
+from tempfile import TemporaryDirectory
 
 import pytest
 
 import tenure
 from tests.cli.shell import Shell
-
-T = TypeVar("T")
-
-PATIENCE = 40.0
+from tests.cli.terminal import is_alive
+from tests.processes.stage import PATIENCE, until
+from tests.tiers import only_in_all, starts_processes
 
 APP = """
 import os, pathlib, time
@@ -57,24 +54,9 @@ def app(shell: Shell) -> Shell:
     return shell
 
 
-@contextmanager
-def working(shell: Shell, *options: str, target: str = "app:jobs", **others: str) -> Iterator["subprocess.Popen[str]"]:
-    """Have `tenure work` running; on leaving, it is not."""
-    process = shell.start("work", target, *options, env=others)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def until(condition: Callable[[], T]) -> T:
-    ends_at = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        assert time.monotonic() < ends_at, f"it did not come to pass within {PATIENCE:g} s"
-        time.sleep(0.02)
-    return value
+def working(shell: Shell, *options: str, target: str = "app:jobs", **others: str) -> "subprocess.Popen[str]":
+    """Start `tenure work`."""
+    return shell.start("work", target, *options, env=others)
 
 
 def ended(process: "subprocess.Popen[str]", number: signal.Signals | None = None) -> tuple[int, str, str]:
@@ -111,6 +93,7 @@ def test_a_drained_worker_tells_what_it_did_by_its_exit_code(app: Shell) -> None
     assert (failed.records[0]["completed"], failed.records[0]["failed"]) == (1, 1)
 
 
+@starts_processes
 def test_what_handlers_print_at_once_is_handed_on_by_each_and_not_held_back_by_python(app: Shell) -> None:
     app.write(
         "prints.py",
@@ -118,41 +101,51 @@ def test_what_handlers_print_at_once_is_handed_on_by_each_and_not_held_back_by_p
     )
     app.run("enqueue", "tell")
 
-    with working(app, "--drain", "--import=prints") as process:
-        out, _ = process.communicate(timeout=PATIENCE)
+    process = working(app, "--drain", "--import=prints")
+    out, _ = process.communicate(timeout=PATIENCE)
 
     assert out == "True\n"
 
 
+@starts_processes
 def test_processes_drain_together(app: Shell) -> None:
     app.write("lines", '{"type": "add", "payload": {"a": 1, "b": 2}}\n' * 50)
     app.run("enqueue", "--lines", "lines")
 
-    with working(app, "--processes", "2", "--drain", "--json") as process:
-        code, out, _ = ended(process)
+    process = working(app, "--processes", "2", "--drain", "--json")
+    code, out, _ = ended(process)
 
     assert (code, json.loads(out)["completed"]) == (0, 50)
 
 
+@starts_processes
 def test_a_drain_in_which_a_process_died_is_not_taken_for_one_that_found_nothing(app: Shell) -> None:
     app.run("enqueue", "die", "--app", "app:jobs")
 
-    with working(app, "--processes", "1", "--drain") as process:
-        code, _, _ = ended(process)
+    process = working(app, "--processes", "1", "--drain")
+    code, _, _ = ended(process)
 
     assert code == 1
 
 
-@pytest.mark.parametrize("options", [(), ("--processes", "2")], ids=["alone", "supervised"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@starts_processes
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [
+        pytest.param((), signal.SIGTERM, id="alone-SIGTERM"),
+        pytest.param(("--processes", "2"), signal.SIGINT, id="supervised-SIGINT"),
+        pytest.param((), signal.SIGINT, id="alone-SIGINT", marks=only_in_all),
+        pytest.param(("--processes", "2"), signal.SIGTERM, id="supervised-SIGTERM", marks=only_in_all),
+    ],
+)
 def test_a_signal_ends_it_when_its_runs_have(app: Shell, options: tuple[str, ...], number: signal.Signals) -> None:
     id = app.run("enqueue", "hold").out.strip()
 
-    with working(app, *options) as process:
-        until(lambda: list(app.folder.glob("held-by-*")))
-        process.send_signal(number)
-        app.write("gate", "")
-        code, _, err = ended(process)
+    process = working(app, *options)
+    until(lambda: list(app.folder.glob("held-by-*")))
+    process.send_signal(number)
+    app.write("gate", "")
+    code, _, err = ended(process)
 
     assert code == 0
     assert "Traceback" not in err
@@ -161,6 +154,7 @@ def test_a_signal_ends_it_when_its_runs_have(app: Shell, options: tuple[str, ...
         assert jobs.workers() == []
 
 
+@starts_processes
 @pytest.mark.parametrize("options", [(), ("--processes", "2")], ids=["alone", "supervised"])
 def test_with_until_eof_it_ends_when_its_input_does(app: Shell, options: tuple[str, ...]) -> None:
     process = app.start("work", "app:jobs", "--until-eof", *options, stdin=subprocess.PIPE)
@@ -173,18 +167,19 @@ def test_with_until_eof_it_ends_when_its_input_does(app: Shell, options: tuple[s
         assert jobs.workers() == []
 
 
+@starts_processes
 def test_what_a_killed_process_had_started_has_crashed_at_once_and_runs_again(app: Shell) -> None:
     ids = [app.run("enqueue", "hold").out.strip() for _ in range(2)]
 
-    with working(app, "--processes", "2", "--concurrency", "1", "--lease", "10m") as process:
-        workers(app, 2)
-        until(lambda: len(list(app.folder.glob("held-by-*"))) == 2)
-        pid = workers(app, 2)[0].pid
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: len(list(app.folder.glob("held-by-*"))) == 3)
-        app.write("gate", "")
-        until(lambda: all(job(app, id).state == "completed" for id in ids))
-        code, _, err = ended(process, signal.SIGTERM)
+    process = working(app, "--processes", "2", "--concurrency", "1", "--lease", "10m")
+    workers(app, 2)
+    until(lambda: len(list(app.folder.glob("held-by-*"))) == 2)
+    pid = workers(app, 2)[0].pid
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: len(list(app.folder.glob("held-by-*"))) == 3)
+    app.write("gate", "")
+    until(lambda: all(job(app, id).state == "completed" for id in ids))
+    code, _, err = ended(process, signal.SIGTERM)
 
     assert code == 0
     assert sorted(job(app, id).crashes for id in ids) == [0, 1]
@@ -192,11 +187,12 @@ def test_what_a_killed_process_had_started_has_crashed_at_once_and_runs_again(ap
     assert "SIGKILL" in err
 
 
+@starts_processes
 def test_processes_that_cannot_start_are_given_up_with_their_reason(app: Shell) -> None:
     app.write("broken.py", "raise RuntimeError('there is no configuration')\n")
 
-    with working(app, "--processes", "3", target="broken:jobs") as process:
-        code, _, err = ended(process)
+    process = working(app, "--processes", "3", target="broken:jobs")
+    code, _, err = ended(process)
 
     assert code == 2
     assert err.count("'broken' cannot be imported: RuntimeError: there is no configuration") == 1
@@ -244,42 +240,63 @@ def test_tasks_of_other_modules_are_imported(app: Shell) -> None:
     assert job(app, id).result == "here"
 
 
+@starts_processes
 def test_another_store_than_that_of_the_app_can_be_named(app: Shell) -> None:
     app.run("enqueue", "add", '{"a": 1, "b": 2}', "--url", "sqlite:///other.db")
 
-    with working(app, "--url", "sqlite:///other.db", "--processes", "1", "--drain") as process:
-        code, _, _ = ended(process)
+    process = working(app, "--url", "sqlite:///other.db", "--processes", "1", "--drain")
+    code, _, _ = ended(process)
 
     assert code == 0
     assert not (app.folder / "tenure.db").exists()
 
 
+@starts_processes
 def test_a_store_in_memory_is_not_shared_by_processes(app: Shell) -> None:
-    with working(app, "--url", "memory://", "--processes", "2") as process:
-        code, _, err = ended(process)
+    process = working(app, "--url", "memory://", "--processes", "2")
+    code, _, err = ended(process)
 
     assert code == 2
     assert "cannot be shared by several" in err
 
 
-@pytest.mark.parametrize("options", [(), ("--processes", "1")], ids=["alone", "supervised"])
-def test_health_is_told_over_http_and_to_systemd(app: Shell, options: tuple[str, ...]) -> None:
-    address = app.folder / "notify"
-    systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    systemd.bind(str(address))
-    systemd.settimeout(PATIENCE)
+class Systemd:
+    """Hears what a service tells of itself."""
 
-    with systemd, working(app, *options, "--health", "0", NOTIFY_SOCKET=str(address)) as process:
-        assert process.stderr is not None
-        url = until(lambda: _url_in(process.stderr.readline() if process.stderr else ""))
-        told = systemd.recv(4096).decode()
-        while "READY=1" not in told:
-            told += systemd.recv(4096).decode()
-        answers = {path: asked(f"{url}{path}") for path in ("livez", "readyz", "metrics")}
-        process.send_signal(signal.SIGTERM)
-        while "STOPPING=1" not in told:
-            told += systemd.recv(4096).decode()
-        code, _, _ = ended(process)
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(address)
+        self._socket.settimeout(PATIENCE)
+        self._told = ""
+
+    def hears(self, word: str) -> None:
+        """Wait until the service has told this."""
+        while word not in self._told:
+            self._told += self._socket.recv(4096).decode()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def systemd() -> Iterator[Systemd]:
+    # Not in the folder of the test: the path of a socket must be short.
+    with TemporaryDirectory(prefix="s-") as folder, closing(Systemd(f"{folder}/s")) as systemd:
+        yield systemd
+
+
+@starts_processes
+@pytest.mark.parametrize("options", [(), ("--processes", "1")], ids=["alone", "supervised"])
+def test_health_is_told_over_http_and_to_systemd(app: Shell, systemd: Systemd, options: tuple[str, ...]) -> None:
+    process = working(app, *options, "--health", "0", NOTIFY_SOCKET=systemd.address)
+
+    url = url_told_by(process)
+    systemd.hears("READY=1")
+    answers = {path: asked(f"{url}{path}") for path in ("livez", "readyz", "metrics")}
+    process.send_signal(signal.SIGTERM)
+    systemd.hears("STOPPING=1")
+    code, _, _ = ended(process)
 
     assert code == 0
     assert (answers["livez"], answers["readyz"]) == ("ok\n", "ok\n")
@@ -289,10 +306,9 @@ def test_health_is_told_over_http_and_to_systemd(app: Shell, options: tuple[str,
 def test_logs_are_json_lines_on_request_with_the_facts_of_a_run(app: Shell) -> None:
     id = app.run("enqueue", "fail", "--app", "app:jobs").out.strip()
 
-    with working(app, "--drain", "--log-format", "json") as process:
-        _, _, err = ended(process)
+    worked = app.run("work", "app:jobs", "--drain", "--log-format", "json")
 
-    lines = [json.loads(line) for line in err.splitlines()]
+    lines = [json.loads(line) for line in worked.err.splitlines()]
     (failure,) = [line for line in lines if line["level"] == "ERROR"]
     assert (failure["job"], failure["type"], failure["attempt"], failure["fence"]) == (id, "fail", 1, 1)
     (name,) = {line["worker"] for line in lines if "worker" in line}
@@ -301,41 +317,49 @@ def test_logs_are_json_lines_on_request_with_the_facts_of_a_run(app: Shell) -> N
     assert "RuntimeError: no luck" in failure["error"]
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@starts_processes
+@pytest.mark.parametrize(
+    "closed", ["<&- >&- 2>&-", *(pytest.param(each, marks=only_in_all) for each in ("<&-", ">&-", "2>&-"))]
+)
 def test_processes_work_whatever_streams_are_closed(app: Shell, closed: str) -> None:
     app.run("enqueue", "add", '{"a": 1, "b": 2}')
-    command = f"exec {sys.executable} -m tenure.cli work app:jobs --processes 1 --drain {closed}"
+    command = f'exec "{sys.executable}" -m tenure.cli work app:jobs --processes 1 --drain {closed}'
 
-    code = subprocess.run(["sh", "-c", command], cwd=app.folder, timeout=PATIENCE, check=False).returncode  # noqa: S607
+    code, _, _ = ended(app.start_any("sh", "-c", command))
 
     assert code == 0
 
 
+@starts_processes
 def test_a_process_that_is_still_being_imported_ends_with_its_supervisor(app: Shell) -> None:
     app.write("slow.py", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(999)")
-    with working(app, "--processes", "1", "--grace", "0s", target="slow:jobs") as process:
-        pid = until(lambda: (app.folder / "pid").exists() and (app.folder / "pid").read_text())
-        process.kill()
+    process = working(app, "--processes", "1", "--grace", "0s", target="slow:jobs")
+    pid = until(lambda: (app.folder / "pid").exists() and (app.folder / "pid").read_text())
+    process.kill()
 
-        until(lambda: not Path(f"/proc/{pid}/cmdline").exists())
+    until(lambda: not is_alive(int(pid)))
 
 
+@starts_processes
 def test_the_processes_end_with_a_supervisor_that_is_killed(app: Shell) -> None:
-    with working(app, "--processes", "2") as process:
-        pids = [worker.pid for worker in workers(app, 2)]
-        process.kill()
+    process = working(app, "--processes", "2")
+    pids = [worker.pid for worker in workers(app, 2)]
+    process.kill()
 
-        until(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in pids))
+    until(lambda: not any(map(is_alive, pids)))
 
     with app.jobs() as jobs:
         assert jobs.workers() == []
 
 
 def asked(url: str) -> str:
-    with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own server
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:  # noqa: S310 - our own server
         return str(answer.read().decode())
 
 
-def _url_in(line: str) -> str | None:
-    _, found, url = line.strip().partition("health is told at ")
-    return f"{url.split()[0].rstrip('/')}/" if found else None
+def url_told_by(process: "subprocess.Popen[str]") -> str:
+    """Return where a worker tells its health, when it has said so in its log."""
+    assert process.stderr is not None
+    told = (line.partition("health is told at ")[2].split() for line in process.stderr)
+    url = next(words[0] for words in told if words)
+    return f"{url.rstrip('/')}/"

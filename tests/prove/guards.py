@@ -106,6 +106,8 @@ CLI_TESTS = [
     "tests/jobs/test_claims.py",
     "tests/cli/test_claims.py",
     "tests/cli/test_exec.py",
+    "tests/cli/test_exec_stopped.py",
+    "tests/cli/test_exec_refused.py",
     "tests/cli/test_work.py",
 ]
 SUPERVISOR_TESTS = [*PYTEST, "tests/supervisor"]
