@@ -14,6 +14,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from tests import inherited_signals
 from tests.durations import Durations, pass_on_reason
+from tests.pages import pytest_runtest_call  # noqa: F401 - a hook
 from tests.servers import cluster, redis
 from tests.servers.home import made_home, temporary_files_in
 from tests.servers.postgres import OwnServer, Server

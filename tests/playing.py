@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-LONGEST = 110.0
+LONGEST = 280.0
 
 
 def play_in(module: str, name: str, *arguments: object, timeout: float = LONGEST) -> Any:

@@ -28,6 +28,8 @@ from tenure.demo.screen import Glance, Records, Row, Screen
 from tenure.demo.traces import WRITE, Trace, create_receipts, starts_beside, write_start
 from tests.tiers import only_in_all
 
+PATIENCE = 120.0
+
 PLAYED = Played(
     number=5,
     killed=Caught(
@@ -144,7 +146,7 @@ def is_alive(pid: int) -> bool:
 
 
 def test_a_worker_is_killed_and_one_frozen_and_every_line_holds(tmp_path: Path) -> None:
-    out, err = demonstrate(tmp_path).communicate(timeout=120)
+    out, err = demonstrate(tmp_path).communicate(timeout=240)
 
     shown = [line for line in out.splitlines() if line.startswith("  ✓  ")]
     number = {line[5:].split("  ")[0]: int(line.split()[-1].replace(",", "")) for line in shown}
@@ -170,7 +172,7 @@ def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) 
     with demonstrate(tmp_path, "--keep", str(tmp_path / "kept")) as process:
         told_until(process, "is killed with")
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
 
     with tenure.Jobs(url_of(tmp_path / "kept" / demo.FILE)) as jobs:
         assert jobs.stats().total("completed") > 0
@@ -192,7 +194,7 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(
     with demonstrate(tmp_path) as process:
         told = told_until(process, when)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
 
     pids = pids_in(told)
     assert (process.returncode, err) == (code, "")
@@ -208,7 +210,7 @@ def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_pa
         told = told_until(process, "the race is on")
         assert process.stdout is not None
         process.stdout.close()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE)
 
     assert process.returncode == 1
     assert [pid for pid in pids_in(told) if is_alive(pid)] == []
@@ -222,7 +224,7 @@ def test_the_supervisor_and_its_workers_end_with_a_demo_that_is_killed(tmp_path:
         told = told_until(process, "the race is on")
         process.kill()
 
-    ends_at = time.monotonic() + 60
+    ends_at = time.monotonic() + PATIENCE
     while processes_on(tmp_path) or any(map(is_alive, pids_in(told))):
         assert time.monotonic() < ends_at, "something is left"
         time.sleep(0.05)

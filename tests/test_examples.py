@@ -22,6 +22,7 @@ from tests.servers.servers import Servers, shared_redis_names
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
+PATIENCE = 120.0
 
 
 class Program:
@@ -203,9 +204,9 @@ def test_mail_is_sent_by_the_worker(start: Start, jobs: tenure.Jobs) -> None:
 
     sent, refused = (run("mail.py", "send", to, "Hello").strip() for to in ("ada@example.org", "nobody"))
     with pytest.raises(tenure.JobFailed, match="'nobody' is no address"):
-        jobs.wait_for(refused, timeout=30)
+        jobs.wait_for(refused, timeout=PATIENCE)
 
-    assert jobs.wait_for(sent, timeout=30).result == sent
+    assert jobs.wait_for(sent, timeout=PATIENCE).result == sent
     assert Path("outbox.txt").read_text() == f"{sent} to ada@example.org: Hello\n"
     status, rest = worker.stop(signal.SIGINT)
     assert status == 0
@@ -230,7 +231,7 @@ def test_the_fastapi_app_makes_reports_beside_its_requests(load: Load) -> None:
     async def order_and_get() -> tuple[Any, ...]:
         async with app.router.lifespan_context(app), client_of(app) as client:
             answer = await client.post("/reports", params={"month": "2026-10-01"})
-            await example.jobs.aio.wait_for(answer.json()["id"], timeout=30)
+            await example.jobs.aio.wait_for(answer.json()["id"], timeout=PATIENCE)
             return answer, await client.get(f"/reports/{answer.json()['id']}"), await client.get("/reports/none")
 
     answer, report, unknown = asyncio.run(order_and_get())
@@ -246,7 +247,7 @@ def test_a_server_of_the_fastapi_app_that_gets_a_signal_completes_the_report_tha
 ) -> None:
     server = start("-m", "uvicorn", "--app-dir", EXAMPLES, "--port", "0", "fastapi_app:app")
     url = server.wait_for("running on http").split("running on ")[1].split()[0]
-    id = httpx.post(f"{url}/reports", params={"month": "2026-10-01"}).json()["id"]
+    id = httpx.post(f"{url}/reports", params={"month": "2026-10-01"}, timeout=PATIENCE).json()["id"]
     wait_until_begun(jobs, id)
 
     server.stop()
@@ -273,7 +274,7 @@ def test_what_the_flask_app_enqueues_its_worker_does_within_the_app(
     worker = start(EXAMPLES / "flask_app.py", "worker")
 
     answer = client.post("/greetings", data={"name": "Ada"})
-    jobs.wait_for(answer.json["id"], timeout=30)
+    jobs.wait_for(answer.json["id"], timeout=PATIENCE)
     greeting = client.get(f"/greetings/{answer.json['id']}")
 
     assert answer.status_code == 202
@@ -293,7 +294,7 @@ def test_the_app_of_the_tutorial_goes_on_when_one_of_its_workers_is_killed(start
 
     first.kill()
 
-    assert app.count.result(id, timeout=60) == 2
+    assert app.count.result(id, timeout=PATIENCE) == 2
     assert app.jobs.get(id).attempts == 2
     assert "the lease ran out" in app.jobs.get(id).errors[0]
     assert second.stop()[0] == 0

@@ -20,6 +20,7 @@ from tests.tiers import only_in_all
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHOP = EXAMPLES / "django_shop"
+PATIENCE = 120.0
 
 
 @pytest.fixture
@@ -60,17 +61,17 @@ def environment(database: str) -> Mapping[str, str]:
 
 def see_orders_and_jobs_go_together(url: str, jobs: tenure.Jobs, numbers: str) -> None:
     """Place an order that is shipped, and one that is rolled back with its job."""
-    placed = httpx.post(f"{url}/orders{numbers}", params={"total": 12}, data={"total": "12"})
-    refused = httpx.post(f"{url}/orders{numbers}", params={"total": 500}, data={"total": "500"})
+    placed = httpx.post(f"{url}/orders{numbers}", params={"total": 12}, data={"total": "12"}, timeout=PATIENCE)
+    refused = httpx.post(f"{url}/orders{numbers}", params={"total": 500}, data={"total": "500"}, timeout=PATIENCE)
 
     assert (placed.status_code, refused.status_code) == (201, 409)
     order, job_id = placed.json()["order"], placed.json()["job"]
-    jobs.wait_for(job_id, timeout=60)
-    assert httpx.get(f"{url}/orders/{order}{numbers}").json() == {"state": "shipped", "parcels": 1}
+    jobs.wait_for(job_id, timeout=PATIENCE)
+    assert httpx.get(f"{url}/orders/{order}{numbers}", timeout=PATIENCE).json() == {"state": "shipped", "parcels": 1}
     assert [job.id for job in jobs.find(type="ship")] == [job_id]
     (thanks,) = jobs.find(type="thank")
-    jobs.wait_for(thanks.id, timeout=60)
-    assert httpx.get(f"{url}/orders/{order + 1}{numbers}").status_code == 404
+    jobs.wait_for(thanks.id, timeout=PATIENCE)
+    assert httpx.get(f"{url}/orders/{order + 1}{numbers}", timeout=PATIENCE).status_code == 404
 
 
 def test_the_fastapi_app_commits_an_order_with_its_job(database: str) -> None:

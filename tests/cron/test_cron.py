@@ -9,7 +9,7 @@ from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from tenure.core.checks import name as checked_name
@@ -71,7 +71,7 @@ def test_a_fixed_time_that_is_skipped_or_repeated_is_due_once(
     assert [f"{slot:%m-%d %H:%M}" for slot in found] == expected
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=60)
+@settings(derandomize=True, database=None, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     zone=some.sampled_from([BERLIN, NEW_YORK, LORD_HOWE, SAO_PAULO]),
     hour=some.sampled_from([0, 1, 2, 3, 23]) | some.integers(0, 23),
@@ -197,7 +197,9 @@ around_a_change = some.integers(-7200 * 10**6, 7200 * 10**6).map(lambda each: ti
 near_moments = some.lists(around_a_change, min_size=3, max_size=3).map(sorted)
 changes = some.sampled_from(CHANGES)
 expressions = some.sampled_from(EXPRESSIONS)
-anything = settings(derandomize=True, database=None, deadline=None, max_examples=150)
+anything = settings(
+    derandomize=True, database=None, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @anything

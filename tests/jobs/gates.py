@@ -7,7 +7,7 @@ from typing import Any
 
 from tenure.backends.memory import Memory
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 class Gate:

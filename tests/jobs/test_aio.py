@@ -300,9 +300,9 @@ def test_nobody_is_blamed_for_an_exception_after_the_loop(ajobs: tenure.AsyncJob
 def test_leases_are_kept_while_the_loop_is_blocked(ajobs: tenure.AsyncJobs) -> None:
     async def main() -> tuple[list[tenure.Claim], bool]:
         await ajobs.enqueue("work")
-        async with await ajobs.claim(lease=1) as claims:
+        async with await ajobs.claim(lease=3) as claims:
             # Longer than the lease, and no other coroutine gets a turn.
-            threading.Event().wait(1.5)
+            threading.Event().wait(4)
             stolen = ajobs.sync.claim()
             return stolen, claims[0].is_lost
 

@@ -98,7 +98,7 @@ def test_a_claim_whose_time_is_up_looks_once_more(ajobs: tenure.AsyncJobs, store
     waiting = Gate(store, "wait")
 
     async def main() -> list[str]:
-        task = asyncio.create_task(ajobs.claim(wait=0.2))
+        task = asyncio.create_task(ajobs.claim(wait=2))
         await until(lambda: waiting.is_reached)
         # The one that waits hears nothing of it.
         await ajobs.enqueue("late")
@@ -326,7 +326,7 @@ def test_a_forked_child_has_threads_of_its_own(ajobs: tenure.AsyncJobs) -> None:
         if child == 0:
             # A child that hangs is to die, and not to go on with the tests of its parent.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(10)
+            signal.alarm(int(PATIENCE))
             os._exit(asyncio.run(ask()))
     _, status = os.waitpid(child, 0)
 

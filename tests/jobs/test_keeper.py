@@ -14,6 +14,7 @@ from tenure.backends.memory import Memory
 from tenure.core.operations import Extension, Hold, Holding
 from tenure.errors import StoreUnavailable
 from tenure.keeper import DRIFT, PROGRESS_EVERY, Keeper, Lease, ticks
+from tests.jobs.gates import PATIENCE
 
 
 class Recorder:
@@ -313,8 +314,8 @@ def test_the_thread_keeps_leases_by_itself_while_the_work_blocks() -> None:
     jobs = tenure.Jobs("memory://")
     jobs.enqueue("work")
 
-    with jobs.claim(lease=2) as (claim,), claim:
-        ends_at = time.monotonic() + 3
+    with jobs.claim(lease=5) as (claim,), claim:
+        ends_at = time.monotonic() + 6
         while time.monotonic() < ends_at:
             pass
         stolen = jobs.claim()
@@ -357,7 +358,7 @@ def test_the_thread_ends_when_nothing_was_kept_for_a_while(monkeypatch: pytest.M
     keeper._wake.set()
 
     assert thread is not None
-    thread.join(30)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -372,9 +373,9 @@ def test_a_sooner_lease_wakes_the_thread() -> None:
     keeper = Keeper(extend)
     keeper.keep([Lease(Hold(id="long", fence=1, token="t"), 86_400, ticks())])
     threading.Event().wait(0.05)
-    keeper.keep([Lease(Hold(id="short", fence=1, token="t"), 1, ticks())])
+    keeper.keep([Lease(Hold(id="short", fence=1, token="t"), 6, ticks())])
 
-    assert extended.wait(30)
+    assert extended.wait(PATIENCE)
     keeper.stop()
 
 
@@ -385,7 +386,7 @@ def test_a_forked_child_keeps_nothing_of_its_parents() -> None:
     with keeper._lock:
         child = os.fork()
         if child == 0:
-            signal.alarm(10)
+            signal.alarm(int(PATIENCE))
             keeper.drop([])
             os._exit(7 if not keeper._kept else 1)
     _, status = os.waitpid(child, 0)

@@ -1,6 +1,6 @@
 """The line, against a sorted list."""
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tenure.backends.memory.line import Line, pop_in_order
@@ -15,7 +15,7 @@ steps = st.lists(
 )
 
 
-@settings(derandomize=True, database=None, deadline=None)
+@settings(derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_the_first_is_always_the_smallest_of_what_is_in_the_line(steps: list[tuple[str, str, int]]) -> None:
     line, plain = Line(), dict[str, tuple[int, str]]()

@@ -150,7 +150,7 @@ def test_a_forked_child_is_told_that_it_has_only_a_copy() -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(10)
+        signal.alarm(60)
         try:
             take(store)
             os.write(writing, b"claimed")

@@ -118,7 +118,7 @@ def zombies(place: Place, number: str) -> object:
 def hold_until_dawn(place: Place, holding: int, dawn: int, night: int) -> None:
     """Keep a job, until frozen; when others go on, write and complete it as if nothing had happened."""
     os.close(night)
-    with tenure.Jobs(place.url) as jobs, jobs.claim(lease=2) as (claim,), effects(place) as write:
+    with tenure.Jobs(place.url) as jobs, jobs.claim(lease=4) as (claim,), effects(place) as write:
         os.write(holding, b"h")
         assert os.read(dawn, 1) == b""
         write([(claim.id, claim.fence)])

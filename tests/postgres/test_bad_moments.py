@@ -72,9 +72,9 @@ def test_a_child_does_not_hang_that_was_forked_while_other_threads_were_busy(pla
 
 
 def test_interrupts_at_any_moment_leave_no_answer_for_another_and_no_connection_in_use(place: Place) -> None:
-    interrupts = play("interrupted", place, 2)
+    interrupts = play("interrupted", place, 80)
 
-    assert interrupts > 20
+    assert interrupts == 80
 
 
 # A connection that is in nobody's hands at that moment is closed by the driver when it is collected, and it says so.
@@ -83,7 +83,7 @@ def test_interrupts_at_any_moment_leave_no_answer_for_another_and_no_connection_
 def test_an_interrupt_before_any_line_leaves_no_answer_for_another_and_no_connection_in_use(
     place: Place, again: tuple[int, ...]
 ) -> None:
-    store = place.open("&connections=1&timeout=5")
+    store = place.open("&connections=1&timeout=60")
     store.enqueue([entry(id="one"), entry(id="two")])
     line, has_happened = 0, True
 

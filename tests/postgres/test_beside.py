@@ -72,7 +72,7 @@ def test_sent_again_it_changes_nothing_twice(store: PostgreSQL) -> None:
 
 
 def test_many_who_do_so_with_few_connections_do_not_wait_for_each_other(place: Place) -> None:
-    store = place.open("&connections=2&timeout=20")
+    store = place.open("&connections=2&timeout=60")
     store.enqueue([entry() for _ in range(9 * BATCH)])
     batches = [batch(store) for _ in range(4)]
 

@@ -138,7 +138,7 @@ def test_a_completion_that_was_rolled_back_and_then_lost_is_told(
 def test_a_child_that_leaves_the_transaction_of_its_parent_does_not_end_it(place: Place) -> None:
     program = [sys.executable, "-m", "tests.postgres.forked_transaction", place.url]
 
-    ended = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=True)
 
     assert ended.stdout == "3 (7,) completed\n"
 
@@ -233,7 +233,7 @@ def test_a_cancel_ends_a_call_that_waits_for_somebody_elses_transaction(jobs: te
     async def story() -> None:
         async with await psycopg.AsyncConnection.connect(place.server) as connection:
             # So that this ends by itself if it does not hold.
-            await connection.execute("set lock_timeout = '15s'")
+            await connection.execute("set lock_timeout = '60s'")
             completing = asyncio.create_task(claim.aio.complete(connection=connection))
             await asyncio.to_thread(wait_for_a_waiter, place)
             completing.cancel()
@@ -352,7 +352,7 @@ def test_the_callers_error_goes_on_if_the_store_cannot_be_asked_about_its_transa
 ) -> None:
     with (
         Proxy(postgres) as proxy,
-        tenure.Jobs(proxy.url_of(place.schema) + "&timeout=1") as jobs,
+        tenure.Jobs(proxy.url_of(place.schema) + "&timeout=3") as jobs,
         psycopg.connect(place.server) as own,
     ):
         jobs.enqueue("work")

@@ -79,7 +79,6 @@ def claim(store: PostgreSQL, limit: int, **options: tuple[str, ...]) -> list[Tak
     return taken
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("limit", [1, 100])
 @pytest.mark.parametrize(
     "asked",

@@ -156,7 +156,7 @@ def test_a_worker_drains_a_queue_with_many_at_once(place: Place, pooler: Between
 def test_claims_are_kept(place: Place, pooler: Between) -> None:
     with tenure.Jobs(pooler.url_of(place.schema)) as jobs:
         id = jobs.enqueue("work")
-        with jobs.claim(lease=1) as (claim,):
+        with jobs.claim(lease=3) as (claim,):
             first = claim.job.leased_until
             assert first is not None
             until(lambda: job_of(jobs._backend, id).leased_until != first)
@@ -219,14 +219,17 @@ def test_settings_hold_in_every_transaction_and_not_after_it(place: Place, any_p
 def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says(
     place: Place, any_pooler: Between
 ) -> None:
-    with closing(opened(any_pooler, place, "&timeout=0.5")) as store:
+    with (
+        closing(opened(any_pooler, place)) as store,
+        closing(opened(any_pooler, place, "&timeout=0.5")) as impatient,
+    ):
         store.enqueue([entry(id="one"), entry(id="two")])
         held = take_one(store)
         with place.begun(ALL_LOCKED):
             with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s"):
-                settle(store, completed(held))
+                settle(impatient, completed(held))
             with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s"):
-                store.move(["two"], Move.CANCEL)
+                impatient.move(["two"], Move.CANCEL)
 
         assert place.execute(OPEN, f"%{place.schema}%") == []
         assert settle(store, completed(held))

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from tests.processes.stage import PATIENCE, until
 from tests.servers.postgres import Server
 
 WHICH = "select pg_backend_pid()"
+SLEEP = "select pg_sleep(3600)"
 
 
 @pytest.fixture
@@ -97,14 +99,23 @@ def test_a_session_that_the_server_ends_is_replaced(postgres: Server, pooler: Po
         assert session_of(connection) in pooler.pids
 
 
-def test_a_client_is_told_another_number_than_that_of_any_session_and_can_cancel_by_it(pooler: Pooler) -> None:
+def cancel_when_it_sleeps(postgres: Server, connection: psycopg.Connection[Any]) -> None:
+    """Cancel what a client of the pooler waits for, as soon as the server is at it."""
+    with psycopg.connect(postgres.url, autocommit=True) as direct:
+        until(lambda: direct.execute("select from pg_stat_activity where query = %s", [SLEEP]).rowcount)
+    connection.cancel_safe()
+
+
+def test_a_client_is_told_another_number_than_that_of_any_session_and_can_cancel_by_it(
+    postgres: Server, pooler: Pooler
+) -> None:
     with psycopg.connect(pooler.url) as connection:
         session_of(connection)
-        canceling = threading.Timer(0.1, connection.cancel_safe)
+        canceling = threading.Thread(target=cancel_when_it_sleeps, args=(postgres, connection), daemon=True)
         canceling.start()
 
         with pytest.raises(psycopg.errors.QueryCanceled):
-            connection.execute("select pg_sleep(60)")
+            connection.execute(SLEEP)
 
         canceling.join()
         assert connection.info.backend_pid not in pooler.pids

@@ -7,6 +7,7 @@ from tenure.backends.postgres import PostgreSQL
 from tests.postgres.scenes import play
 from tests.postgres.stores import Place
 from tests.postgres.verdict import effects, verdict
+from tests.processes.stage import PATIENCE
 from tests.tiers import only_in_all
 
 
@@ -82,10 +83,10 @@ def test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork(place: Place) 
 
 def test_who_waits_is_woken_by_a_job_of_another_process(place: Place, store: PostgreSQL) -> None:
     store.migrate()
-    waiting = threading.Thread(target=store.wait, args=(None, None, 60), daemon=True)
+    waiting = threading.Thread(target=store.wait, args=(None, None, 3600), daemon=True)
     waiting.start()
 
     play("opened_at_once", place, 1)
 
-    waiting.join(20)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from tests.postgres.proxy import Proxy
 from tests.postgres.wire import COMMAND_COMPLETE, DATA_ROW, PARSE, QUERY, READY, SYNC, TERMINATE, Message
-from tests.processes.stage import until
+from tests.processes.stage import PATIENCE, until
 from tests.proxies import wire as proxied
 from tests.proxies.points import after, before, from_client, from_server, within
 from tests.servers.addresses import LOOPBACK
@@ -75,7 +75,7 @@ def in_a_thread(work: Callable[[], object]) -> threading.Thread:
 
 def saying(proxy: Proxy, octets: bytes) -> socket.socket:
     """Return a connection to the proxy of a client that is no driver and says just this."""
-    client = socket.create_connection((LOOPBACK, proxy.port), timeout=30)
+    client = socket.create_connection((LOOPBACK, proxy.port), timeout=PATIENCE)
     client.sendall(octets)
     return client
 
@@ -246,7 +246,7 @@ def test_the_server_goes_on_while_its_answers_are_held(proxy: Proxy, connection:
         until(lambda: notes.stored() == ["one"])
         assert asking.is_alive()
 
-    asking.join(30)
+    asking.join(PATIENCE)
     assert not asking.is_alive()
 
 
@@ -259,7 +259,7 @@ def test_answers_are_held_from_the_point_that_is_named(proxy: Proxy, notes: Note
         assert notes.stored() == ["one"]
         assert asking.is_alive()
 
-    asking.join(30)
+    asking.join(PATIENCE)
     assert not asking.is_alive()
     connection.close()
 
@@ -273,7 +273,7 @@ def test_answers_that_were_held_arrive_even_if_the_server_is_gone_by_then(own_po
 
             own_postgres.kill()
 
-        asking.join(30)
+        asking.join(PATIENCE)
 
     assert answers == [(7,)]
 
@@ -336,7 +336,7 @@ def test_a_black_hole_accepts_and_does_not_answer(proxy: Proxy) -> None:
             with pytest.raises(TimeoutError):
                 client.recv(1)
 
-        client.settimeout(30)
+        client.settimeout(PATIENCE)
         with pytest.raises(ConnectionResetError):
             client.recv(1)
     psycopg.connect(proxy.url).close()
@@ -384,6 +384,6 @@ def test_what_disappeared_in_a_black_hole_does_not_come_back(
         until(lambda: SYNC in kinds(proxy.swallowed))
         assert asking.is_alive()
 
-    asking.join(30)
+    asking.join(PATIENCE)
     assert len(failures) == 1
     assert notes.stored() == []

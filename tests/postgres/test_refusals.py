@@ -103,12 +103,12 @@ def test_an_operation_that_may_not_be_repeated_tells_why_its_session_was_ended(p
 def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says_and_a_claim_does_not_wait(
     place: Place,
 ) -> None:
-    with opened(place, "&timeout=0.5") as store:
+    with opened(place) as store, closing(place.open("&timeout=0.5")) as impatient:
         store.enqueue([entry(id="one"), entry(id="two")])
         taken = take_one(store)
         with place.begun(ALL_LOCKED):
             with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s: .* wait longer with '\?timeout='"):
-                settle(store, completed(taken))
+                settle(impatient, completed(taken))
             # No time-out of any length would let this wait for the lock.
             assert take(store) == []
             assert job_of(store, "one").state == "running"
@@ -119,7 +119,7 @@ def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says_a
 def test_a_server_without_room_for_another_connection_says_so(empty_place: Place, role: str) -> None:
     named = Place(empty_place.server.replace("postgres@", f"{role}@", 1), empty_place.schema)
     with opened(named), pytest.raises(StoreUnavailable, match="too many connections for role"):
-        named.open("&timeout=0.2").stats()
+        named.open("&timeout=1").stats()
 
     until(lambda: not empty_place.execute(SESSIONS, empty_place.schema))
     with opened(named) as store:
@@ -130,7 +130,7 @@ def test_many_completions_and_a_claim_need_no_more_than_the_one_connection_that_
     empty_place: Place, role: str
 ) -> None:
     named = Place(empty_place.server.replace("postgres@", f"{role}@", 1), empty_place.schema)
-    with opened(named, "&timeout=2") as store:
+    with opened(named) as store:
         store.enqueue([entry() for _ in range(2 * BESIDE)])
         asked = request(limit=BESIDE)
         claimed = store.claim(asked)
@@ -143,10 +143,10 @@ def test_many_completions_and_a_claim_need_no_more_than_the_one_connection_that_
 
 
 def test_connections_that_are_all_in_use_are_waited_for_as_long_as_the_url_says(place: Place) -> None:
-    with opened(place, "&connections=1&timeout=0.5") as store:
+    with opened(place, "&connections=1&timeout=2") as store:
         with (
             store.database._pool.wire(),
-            pytest.raises(StoreUnavailable, match=r"all 1 connections to .* were in use for 0\.5 s"),
+            pytest.raises(StoreUnavailable, match=r"all 1 connections to .* were in use for 2 s"),
         ):
             store.stats()
 
@@ -187,8 +187,8 @@ def test_a_role_that_does_not_exist_is_told(place: Place) -> None:
 
 
 def test_what_a_statement_that_failed_kept_from_being_prepared_is_prepared_later(place: Place) -> None:
-    with opened(place, "&timeout=0.5") as store:
-        store.enqueue([entry(id="one")])
+    with opened(place) as patient, opened(place, "&timeout=2") as store:
+        patient.enqueue([entry(id="one")])
         with place.begun(ALL_LOCKED), pytest.raises(StoreUnavailable, match="took more than"):
             store.move(["one"], Move.CANCEL)
 

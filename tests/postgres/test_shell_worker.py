@@ -16,6 +16,7 @@ from tenure.testing.conformance.racing import at_once
 from tests.postgres.functions import functions_of
 from tests.postgres.logins import LoggedIn
 from tests.postgres.stores import Place
+from tests.processes.stage import PATIENCE
 from tests.servers import cluster
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "worker.sh"
@@ -65,7 +66,7 @@ class Shell:
     def run(self, command: str) -> None:
         """Do jobs until there are none; nothing is to be complained of."""
         process = self.start("sh", "-c", command)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=PATIENCE)
         assert (process.returncode, said) == (0, b"")
 
 
@@ -129,7 +130,7 @@ def test_a_worker_without_a_command_takes_no_job(store: PostgreSQL, shell: Shell
     store.enqueue([entry(id="job")])
 
     process = shell.start()
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
 
     assert process.returncode != 0
     assert b"name the command to run" in said
@@ -161,7 +162,7 @@ def test_an_ending_that_the_server_cannot_be_told_is_told_later(
     assert process.stderr is not None
     assert b"not permitted to log in" in process.stderr.readline()
     place.execute(f"alter role {user} login")
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 0
     assert (job_of(store, "job").state, job_of(store, "job").attempts) == ("completed", 1)
@@ -173,7 +174,7 @@ def test_a_lease_that_could_not_be_kept_is_refused(shell: Shell, store: PostgreS
     shell.set("LEASE", lease)
 
     process = shell.start("true")
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 2
     assert b"LEASE must be a whole number" in said

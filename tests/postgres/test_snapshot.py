@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from itertools import count
 
 import psycopg
-import pytest
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.testing.conformance.building import completed, request, taken_by
@@ -68,7 +67,6 @@ def costs_with_a_snapshot_held(place: Place, parts: int, looks_at_everything: Ca
 
 
 @only_in_all
-@pytest.mark.timeout(300)
 def test_with_a_snapshot_held_jobs_cost_the_same_after_many_as_at_the_start(place: Place) -> None:
     # A worker on this machine does that many batches within the second after which it looks at everything.
     costs = costs_with_a_snapshot_held(place, PARTS, every(100))

@@ -11,7 +11,7 @@ from tenure.backends.postgres.ringing import LONGEST_CHANNEL, LONGEST_PAYLOAD, R
 from tenure.backends.watches import MOST_WATCHES, Watch, Watches
 from tenure.errors import StoreUnavailable
 
-LONG = 30.0
+LONG = 120.0
 HOUR = 3600.0
 NOW = 0.0
 """A wait whose time is over: it has its turn only if it is due."""

@@ -83,6 +83,7 @@ def test_two_hundred_holders_that_come_back_late_commit_nothing(place: Place) ->
                 each.wait_until_ready()
             for each in zombies:
                 each.stop()
+            place.execute("update S.jobs set leased_until = now() where state = 'running'")
             take_over(jobs, place, number)
             assert [each.go_on() for each in zombies] == [["lost"] * HELD] * PROCESSES
 

@@ -15,7 +15,7 @@ import psycopg
 import tenure
 
 EFFECT = "insert into {schema}.effects (job, fence) values (%s, %s)"
-LEASE = 1
+LEASE = 600
 
 
 @contextmanager

@@ -46,9 +46,9 @@ class Member:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def code(self, within: float = PATIENCE) -> int:
+    def code(self) -> int:
         """Return its exit code, when it has ended."""
-        return self._process.wait(within)
+        return self._process.wait(PATIENCE)
 
     def summary(self) -> dict[str, int]:
         """Return what it says that it did, when it has ended."""

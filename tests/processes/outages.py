@@ -28,7 +28,7 @@ from tests.servers.servers import GIVEN_REDIS, REDIS_CLUSTER, Servers
 def locked(file: File) -> Iterator[None]:
     """Hold the file as another program may that has a transaction open."""
     with closing(sqlite3.connect(file.path, isolation_level=None)) as db:
-        db.execute("pragma busy_timeout = 30000")
+        db.execute("pragma busy_timeout = 60000")
         db.execute("begin exclusive")
         yield
 
@@ -134,7 +134,7 @@ def sit_out(stage: Stage, away: Callable[[], AbstractContextManager[None]], seco
     """Take the store away from a worker that runs a job, let that end, and bring the store back; tell what was seen."""
     with stage.jobs() as jobs, crew_on(stage) as crew:
         jobs.enqueue("hold", id="before")
-        worker = crew.start(timeout=0.2, concurrency=2, lease=90)
+        worker = crew.start(timeout=2.0, concurrency=2, lease=90)
         until(lambda: stage.told("began"))
         with away():
             worker.says("does not answer")

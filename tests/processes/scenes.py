@@ -38,7 +38,7 @@ def work(folder: str, options: str) -> object:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     told = json.loads(options)
     stage = Stage(Path(folder))
-    with stage.jobs(timeout=told.pop("timeout", 30.0)) as jobs:
+    with stage.jobs(timeout=told.pop("timeout", 60.0)) as jobs:
         add_tasks(jobs, stage)
         return asdict(jobs.work(**told))
 

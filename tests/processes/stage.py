@@ -17,7 +17,7 @@ T = TypeVar("T")
 URL = "url"
 """The file that says where the store is."""
 
-PATIENCE = 40.0
+PATIENCE = 120.0
 """Seconds after which something that has to happen counts as not happening."""
 
 
@@ -48,7 +48,7 @@ class Stage:
     def log(self) -> Path:
         return self.folder / "log"
 
-    def jobs(self, timeout: float = 30.0) -> tenure.Jobs:
+    def jobs(self, timeout: float = 60.0) -> tenure.Jobs:
         """Return the store, for one who waits so long for it."""
         return tenure.Jobs(f"{self.url}&timeout={timeout}")
 

@@ -129,10 +129,13 @@ def _add_forks(jobs: tenure.Jobs) -> None:
 
 def _add_poison(jobs: tenure.Jobs, stage: Stage) -> None:
     def begin() -> None:
-        """Wait a moment for others to be claimed by this process, so that they are in its buffer when it dies."""
+        """Wait for others to be claimed by this process, so that they are in its buffer when it dies.
+
+        After a crash for a moment only: maybe there are no others any more, or none may be beside it.
+        """
         stage.tell("began")
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        waits_until = time.monotonic() + 0.5
+        waits_until = time.monotonic() + (0.5 if tenure.current().job.crashes else PATIENCE)
         while time.monotonic() < waits_until and jobs.stats().total("running") < 3:
             time.sleep(TICK)
 

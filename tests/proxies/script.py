@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tests.proxies.points import Point
 from tests.proxies.wire import Message
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which something that has to happen counts as not happening."""
 
 

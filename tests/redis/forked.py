@@ -12,7 +12,7 @@ from tenure.backends.redis.listening import Listener
 from tenure.backends.redis.server import Server
 from tests.redis.scripts import COUNT
 
-LONG = 30.0
+LONG = 120.0
 NAME = "family"
 
 

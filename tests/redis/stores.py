@@ -38,7 +38,7 @@ class Place:
     def execute(self, *words: str | float) -> Any:
         """Do something on the server by hand, and return what it says; its texts are bytes."""
         with client_of(self.server) as client:
-            return client.execute_command(*words)
+            return client.execute_command(*words)  # type: ignore[no-untyped-call]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from tenure.backends.redis.cluster import Cluster
 from tenure.backends.redis.listening import Listener
 from tenure.backends.redis.server import Server
 from tenure.errors import ConfigurationError, StoreUnavailable
-from tests.processes.stage import until
+from tests.processes.stage import PATIENCE, until
 from tests.redis.asking import count, in_a_thread, opened, refusal_at, refusal_of, server_at
 from tests.redis.scripts import COUNT, script
 from tests.redis.stores import Place, new_place
@@ -114,13 +114,13 @@ def test_who_needs_keys_of_a_store_on_its_way_waits_until_it_has_arrived(
     with redis_cluster.moving_slot(slot_of(place.prefix), another(redis_cluster, place)) as move_keys:
         move_keys()
         asking = in_a_thread(lambda: answers.append(server.run(BOTH, [], may_repeat=False)))
-    asking.join(30)
+    asking.join(PATIENCE)
 
     assert answers == [3]
 
 
 def test_who_cannot_wait_so_long_is_told_why(redis_cluster: RedisCluster, place: Place) -> None:
-    with opened(f"{place.url}&timeout=0.2") as server:
+    with opened(f"{place.url}&timeout=1") as server:
         count(server)
         with redis_cluster.moving_slot(slot_of(place.prefix), another(redis_cluster, place)) as move_keys:
             move_keys()
@@ -163,7 +163,7 @@ def test_a_server_that_is_restarted_is_waited_for_by_one_who_reached_it_before(s
         master.kill()
         asking = in_a_thread(lambda: server.run(COUNT, [1], may_repeat=False))
         master.start()
-        asking.join(30)
+        asking.join(PATIENCE)
 
         assert count(server) == 2
 

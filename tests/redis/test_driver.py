@@ -14,7 +14,7 @@ import redis
 
 from tenure.backends.redis.server import Server
 from tenure.errors import StoreUnavailable
-from tests.processes.stage import until
+from tests.processes.stage import PATIENCE, until
 from tests.proxies.points import from_server, within
 from tests.proxies.script import Hold
 from tests.redis.asking import count, in_a_thread, opened, refusal_at, refusal_of
@@ -116,14 +116,14 @@ def test_a_server_that_is_restarted_is_waited_for_by_one_who_reached_it_before(s
         own.kill()
         asking = in_a_thread(lambda: server.run(COUNT, [1], may_repeat=False))
         own.start()
-        asking.join(30)
+        asking.join(PATIENCE)
 
         assert not asking.is_alive()
         assert count(server) == 2
 
 
 def test_a_server_that_stays_away_is_told_about_when_the_time_is_over(servers: Servers) -> None:
-    with servers.own_redis(names()[-1], FAST) as own, opened(f"{own.url}?timeout=0.2") as server:
+    with servers.own_redis(names()[-1], FAST) as own, opened(f"{own.url}?timeout=1") as server:
         own.kill()
 
         with pytest.raises(StoreUnavailable, match=r"cannot be reached: .*refused"):
@@ -147,14 +147,14 @@ def test_the_driver_tries_nothing_again_by_itself(proxy: Proxy, place: Place) ->
 
 
 def test_a_server_that_does_not_answer_is_told_about_when_the_time_is_over(proxy: Proxy, place: Place) -> None:
-    with opened(proxy.url_of(place.prefix) + "&timeout=0.2") as server, proxy.black_hole():
+    with opened(proxy.url_of(place.prefix) + "&timeout=1") as server, proxy.black_hole():
         said = str(refusal_of(server))
 
-    assert "did not answer within 0.2 s" in said
+    assert "did not answer within 1 s" in said
 
 
 def test_after_one_that_was_not_answered_none_of_the_connections_of_before_is_used(proxy: Proxy, place: Place) -> None:
-    with opened(proxy.url_of(place.prefix) + "&timeout=0.2") as server:
+    with opened(proxy.url_of(place.prefix) + "&timeout=1") as server:
         with server._pool.wire(), server._pool.wire(), server._pool.wire():
             pass
         with proxy.black_hole():
@@ -208,7 +208,7 @@ def test_an_answer_that_comes_after_an_interrupt_is_not_taken_for_that_of_the_ne
             monkeypatch.undo()
             asking = in_a_thread(lambda: answers.append(server.run(answer, ["second"])))
             until(lambda: len(requests(proxy)) >= asked + 2)
-        asking.join(30)
+        asking.join(PATIENCE)
 
     assert answers == [b"second"]
 
@@ -231,7 +231,7 @@ def test_no_more_connections_are_opened_than_allowed(place: Place) -> None:
 
 
 def test_one_who_waits_too_long_for_a_connection_is_told_how_to_have_more(proxy: Proxy, place: Place) -> None:
-    with opened(proxy.url_of(place.prefix) + "&connections=1&timeout=0.2") as server, server._pool.wire():
+    with opened(proxy.url_of(place.prefix) + "&connections=1&timeout=1") as server, server._pool.wire():
         said = str(refusal_of(server))
 
     assert "all 1 connections" in said
@@ -258,7 +258,7 @@ def test_a_connection_that_is_in_use_at_the_end_is_closed_after_it(server: Serve
 def test_a_child_asks_and_listens_by_connections_of_its_own_and_leaves_those_of_its_parent(place: Place) -> None:
     command = [sys.executable, "-m", "tests.redis.forked", place.url]
 
-    played = subprocess.run(command, stdout=subprocess.PIPE, check=False, timeout=60)
+    played = subprocess.run(command, stdout=subprocess.PIPE, check=False, timeout=PATIENCE)
 
     assert json.loads(played.stdout) == {
         "child": 0,
@@ -295,7 +295,7 @@ def test_a_request_waits_for_the_end_of_a_script_that_takes_long(own_redis: OwnR
         until(lambda: is_busy(client))
         asking = in_a_thread(lambda: server.run(COUNT, [1], may_repeat=False))
         client.script_kill()
-        asking.join(30)
-        endless.join(30)
+        asking.join(PATIENCE)
+        endless.join(PATIENCE)
 
         assert count(server) == 2

@@ -1,7 +1,7 @@
 """A store by a client that the caller has: its server and login, connections of our own, nothing of it touched."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.redis.scripts import COUNT
 from tests.redis.sentinel import SERVICE, Sentinel
 from tests.redis.stores import Place, new_place
 from tests.servers.addresses import LOOPBACK
+from tests.servers.prefixes import client_of_cluster
 from tests.servers.redis import OwnRedis, RedisServer, names
 from tests.servers.redis_cluster import RedisCluster
 
@@ -89,17 +90,20 @@ def test_a_client_with_tls_is_a_store(redis_server: RedisServer, place: Place) -
 def test_a_client_of_a_cluster_is_a_store(redis_cluster: RedisCluster) -> None:
     with (
         new_place(redis_cluster.url) as place,
-        redis.RedisCluster.from_url(redis_cluster.masters[1].url) as client,
+        client_of_cluster(redis_cluster.masters[1].url) as client,
     ):
         assert round_trip(tenure.Jobs(tenure.RedisStore(client, prefix=place.prefix)))
 
 
 @pytest.mark.parametrize("name", names())
 def test_a_client_by_a_sentinel_is_a_store(own_redis: OwnRedis, name: str, tmp_path: Path) -> None:
-    with closing(Sentinel(name, tmp_path, own_redis)) as sentinel:
-        client = SentinelClient([(LOOPBACK, sentinel.port)]).master_for(SERVICE)
+    with closing(Sentinel(name, tmp_path, own_redis)) as sentinel, ExitStack() as opened:
+        knowing = SentinelClient([(LOOPBACK, sentinel.port)])
+        for each in knowing.sentinels:
+            opened.enter_context(each)
 
-        assert round_trip(tenure.Jobs(client))
+        with knowing.master_for(SERVICE) as client:
+            assert round_trip(tenure.Jobs(client))
 
 
 def test_a_client_with_a_login_is_let_in(proxy: Proxy, place: Place) -> None:

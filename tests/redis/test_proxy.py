@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tenure.testing.conformance.building import entry
-from tests.processes.stage import until
+from tests.processes.stage import PATIENCE, until
 from tests.proxies.points import before, from_client, from_server, within
 from tests.redis.encryption import CERTIFICATE, own_tls
 from tests.redis.proxy import Proxy
@@ -224,7 +224,7 @@ def test_the_server_goes_on_while_its_answers_are_held(proxy: Proxy, client: red
         until(lambda: counter.value == 1)
         assert asking.is_alive()
 
-    asking.join(30)
+    asking.join(PATIENCE)
     assert not asking.is_alive()
 
 

@@ -35,7 +35,7 @@ def test_a_certificate_of_another_name_is_told_with_the_remedy(redis_server: Red
 
 
 def test_tls_with_a_server_that_has_none_is_told_with_the_remedy(own_redis: OwnRedis) -> None:
-    raised = refusal_at(f"{own_redis.url.replace('redis:', 'rediss:')}?timeout=0.2")
+    raised = refusal_at(f"{own_redis.url.replace('redis:', 'rediss:')}?timeout=1")
 
     assert "begin the URL with 'redis' in place of 'rediss' if the server has no TLS" in str(raised)
 
@@ -132,7 +132,7 @@ def test_a_server_that_takes_no_changes_says_why(own_redis: OwnRedis, setting: s
 
 
 def test_a_server_that_became_a_replica_is_told_and_asked_again_when_it_is_none(own_redis: OwnRedis) -> None:
-    with opened(f"{own_redis.url}?timeout=0.2") as server, redis.Redis.from_url(own_redis.url) as client:
+    with opened(f"{own_redis.url}?timeout=1") as server, redis.Redis.from_url(own_redis.url) as client:
         client.replicaof(LOOPBACK, free_port())
         said = str(refusal_of(server, may_repeat=False))
         client.replicaof("NO", "ONE")

@@ -75,7 +75,6 @@ def assert_each_was_done_once(place: Place, witness: Witness) -> None:
 
 
 @only_in_all
-@pytest.mark.timeout(120)
 def test_a_server_killed_twenty_times_under_load_loses_nothing_and_lets_nothing_be_held_twice(
     own_redis: OwnRedis, place: Place, witness: Witness
 ) -> None:
@@ -90,7 +89,6 @@ def test_a_server_killed_twenty_times_under_load_loses_nothing_and_lets_nothing_
 
 
 @only_in_all
-@pytest.mark.timeout(120)
 def test_a_server_killed_twenty_times_between_a_claim_and_its_answer_has_it_adopted_by_who_asked(
     own_redis: OwnRedis, place: Place, witness: Witness
 ) -> None:

@@ -98,7 +98,7 @@ def test_without_the_right_to_subscribe_jobs_are_found_by_looking(
         until(lambda: "wake-ups are not heard, and jobs are found by looking" in caplog.text)
 
         user.enqueue([entry(id="job")])
-        user.wait(None, None, 30.0)
+        user.wait(None, None, 60.0)
 
         assert take_one(user).job.id == "job"
 

@@ -1,7 +1,8 @@
 """Prefixes of stores on servers that are shared: each is new, and of those that are given back nothing stays behind."""
 
-from contextlib import ExitStack
-from typing import TypeAlias
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import redis
@@ -15,10 +16,31 @@ CLUSTER = "redis+cluster://"
 AT_ONCE = 1_000
 
 
-def client_of(url: str) -> Client:
+@contextmanager
+def client_of(url: str) -> Iterator[Client]:
+    """Give a client of a server, or of a cluster."""
     if url.startswith(CLUSTER):
-        return redis.RedisCluster.from_url(url.replace(CLUSTER, "redis://"))
-    return redis.Redis.from_url(url)
+        with client_of_cluster(url.replace(CLUSTER, "redis://")) as client:
+            yield client
+        return
+    with redis.Redis.from_url(url) as alone:
+        yield alone
+
+
+@contextmanager
+def client_of_cluster(url: str, **options: Any) -> Iterator[redis.RedisCluster]:
+    """Give a client of a cluster, by one of its masters; on leaving its connections are closed.
+
+    The driver leaves them open when it closes the client. The garbage collector would find them at some time, in the
+    middle of another test, which would fail for it.
+    """
+    with redis.RedisCluster.from_url(url, **options) as client:
+        try:
+            yield client
+        finally:
+            for node in client.get_nodes():
+                if node.redis_connection is not None:
+                    node.redis_connection.connection_pool.disconnect()
 
 
 def new_prefix() -> str:

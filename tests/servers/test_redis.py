@@ -14,7 +14,7 @@ from redis.retry import Retry
 
 from tests.processes.stage import until
 from tests.servers.home import clear_away_what_was_left
-from tests.servers.prefixes import client_of, keys_under
+from tests.servers.prefixes import client_of, client_of_cluster, keys_under
 from tests.servers.redis import FAST, WHEELS, OwnRedis, RedisServer, given, names, program_of, programs
 from tests.servers.redis_cluster import MASTERS, SLOTS, RedisCluster, slot_of
 from tests.servers.servers import REDIS_CLUSTER, Servers, shared_redis_clusters, shared_redis_names
@@ -65,7 +65,7 @@ def client(own_redis: OwnRedis) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def of_cluster(redis_cluster: RedisCluster) -> Iterator[redis.RedisCluster]:
-    with redis.RedisCluster.from_url(redis_cluster.url.replace("+cluster", ""), decode_responses=True) as client:
+    with client_of_cluster(redis_cluster.url.replace("+cluster", ""), decode_responses=True) as client:
         yield client
 
 

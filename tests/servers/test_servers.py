@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.processes.stage import until
+from tests.processes.stage import PATIENCE, until
 from tests.servers import cluster
 from tests.servers.addresses import free_port
 from tests.servers.home import NAME, clear_away_what_was_left, made_home
@@ -267,5 +267,5 @@ def test_ending_a_process_waits_for_the_children_that_it_leaves(home: Path) -> N
     assert waiting.is_alive()
     os.kill(child, signal.SIGKILL)
 
-    waiting.join(30)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()

@@ -169,7 +169,10 @@ def test_what_stands_in_a_label_is_escaped() -> None:
 
 
 def test_other_pages_and_methods_are_refused_in_plain_text() -> None:
-    with health_server("0", service_of) as server, httpx.Client(base_url=server.url, trust_env=False) as client:
+    with (
+        health_server("0", service_of) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=DEADLINE) as client,
+    ):
         missing = client.get("/jobs")
         refused = [client.request(method, "/livez") for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW")]
         head = client.head("/livez?verbose")
@@ -184,14 +187,14 @@ def test_a_condition_that_cannot_be_told_is_an_answer_too(caplog: pytest.LogCapt
         raise RuntimeError("no luck")
 
     with health_server("0", condition) as server:
-        answer = httpx.get(f"{server.url}/livez", trust_env=False)
+        answer = httpx.get(f"{server.url}/livez", trust_env=False, timeout=DEADLINE)
 
     assert (answer.status_code, answer.text) == (500, "it could not be told; the log has the reason\n")
     assert "no luck" in caplog.text
 
 
 def test_who_asks_and_says_nothing_is_dropped_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "PATIENCE", 0.1)
+    monkeypatch.setattr(health, "PATIENCE", 2.0)
     monkeypatch.setattr(health.Answering, "timeout", None)  # as for one who says a byte now and then
 
     with health_server("0", lambda: service_of(WELL)) as server, ExitStack() as stack:

@@ -170,14 +170,14 @@ def test_a_transaction_can_end_while_everyone_else_waits_for_it(path: Path) -> N
     prepared(path)
 
     async def main() -> int:
-        async with tenure.AsyncJobs(f"sqlite:///{path}?timeout=30") as jobs:
+        async with tenure.AsyncJobs(f"sqlite:///{path}?timeout=60") as jobs:
             (claim,) = await jobs.claim()
             async with claim.transaction():
                 # Tasks of their own, in a context from before the block.
                 context = Context()
                 waiting = [asyncio.create_task(jobs.enqueue("next"), context=context) for _ in range(20)]
                 await asyncio.sleep(0.2)
-            await asyncio.wait_for(asyncio.gather(*waiting), 15)
+            await asyncio.wait_for(asyncio.gather(*waiting), 120)
             return (await jobs.stats()).total("due")
 
     assert asyncio.run(main()) == 20
@@ -187,7 +187,7 @@ def test_a_transaction_that_is_cancelled_while_it_begins_is_left_again(path: Pat
     prepared(path)
 
     async def main() -> None:
-        async with tenure.AsyncJobs(f"sqlite:///{path}?timeout=20") as jobs:
+        async with tenure.AsyncJobs(f"sqlite:///{path}?timeout=60") as jobs:
             (claim,) = await jobs.claim()
 
             async def enter() -> None:

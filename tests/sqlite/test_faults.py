@@ -58,7 +58,7 @@ def test_a_file_that_another_writer_keeps_locked_is_unavailable_until_it_lets_go
 
 
 def test_a_call_waits_for_another_writer_as_long_as_it_may(path: Path, store: SQLite) -> None:
-    patient = SQLite(path, timeout=60)
+    patient = SQLite(path, timeout=120)
     with locked(path) as other:
         waiting = threading.Thread(target=put, args=(patient, "second"), daemon=True)
         waiting.start()
@@ -66,7 +66,7 @@ def test_a_call_waits_for_another_writer_as_long_as_it_may(path: Path, store: SQ
         assert waiting.is_alive()
         other.execute("rollback")
 
-        waiting.join(30)
+        waiting.join(60)
 
     assert stored(store) == ["first", "second"]
     patient.close()
@@ -76,14 +76,14 @@ def test_opening_waits_for_another_writer_too(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("create table orders (id integer primary key)")
         other.execute("begin exclusive")
-        store = SQLite(path, timeout=60)
+        store = SQLite(path, timeout=120)
         waiting = threading.Thread(target=put, args=(store, "first"), daemon=True)
         waiting.start()
         waiting.join(0.2)
         assert waiting.is_alive()
         other.execute("rollback")
 
-        waiting.join(30)
+        waiting.join(60)
 
     assert stored(store) == ["first"]
     store.close()
@@ -92,7 +92,7 @@ def test_opening_waits_for_another_writer_too(path: Path) -> None:
 def test_readers_and_writers_of_a_file_without_wal_wait_for_each_other(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("create table orders (id integer primary key)")
-    stores = [SQLite(path, timeout=60) for _ in range(4)]
+    stores = [SQLite(path, timeout=120) for _ in range(4)]
     number = 30
 
     def use(n: int) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 
+from tests.processes.stage import PATIENCE
 from tests.sqlite.scenes import play
 from tests.sqlite.verdict import effects, verdict
 from tests.tiers import only_in_all
@@ -76,12 +77,10 @@ def test_a_child_that_was_forked_in_a_transaction_cannot_use_the_store_nor_end_t
 
 
 def test_interrupts_at_any_moment_leave_nothing_locked_and_nothing_half_done(path: Path) -> None:
-    seen = play("interrupted", path, 3)
+    seen = play("interrupted", path, 500)
 
     found = verdict(path)
-    assert seen["interrupts"] > 100
-    assert seen["others"] == [0]
-    assert seen["found"]
+    assert seen == {"others": [0], "found": True}
     assert found["integrity"] == "ok"
     assert found["numbers are true"]
     assert found["unpaired rows"] == 0
@@ -89,11 +88,11 @@ def test_interrupts_at_any_moment_leave_nothing_locked_and_nothing_half_done(pat
 
 def test_who_waits_is_woken_by_a_job_from_another_process(path: Path) -> None:
     store = SQLite(path)
-    waiting = threading.Thread(target=store.wait, args=(None, None, 60), daemon=True)
+    waiting = threading.Thread(target=store.wait, args=(None, None, 3600), daemon=True)
     waiting.start()
 
     play("opened_at_once", path, 1)
 
-    waiting.join(20)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()
     store.close()

@@ -77,9 +77,9 @@ class Office:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def ending(self, within: float = PATIENCE) -> dict[str, Any]:
+    def ending(self) -> dict[str, Any]:
         """Return how it says that it ended, when it has."""
-        printed, _ = self.process.communicate(timeout=within)
+        printed, _ = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0
         return dict(json.loads(printed))
 

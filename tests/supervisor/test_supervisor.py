@@ -9,7 +9,7 @@ import pytest
 import tenure
 from tenure import Outcome, State
 from tenure.supervisor import How
-from tests.processes.stage import Stage, until
+from tests.processes.stage import PATIENCE, Stage, until
 from tests.supervisor.program import plan_on, refusal_on
 from tests.supervisor.shift import office_on, shift_of
 from tests.tiers import only_in_all
@@ -31,8 +31,6 @@ pathlib.Path("{gate}").touch()
 while True:
     signal.pause()
 """
-SOON = 25.0
-"""Seconds that a supervisor may take to end when nothing is waited for, on a machine that has much else to do."""
 
 
 def job_of(jobs: tenure.Jobs, id: str) -> tenure.Job:
@@ -209,7 +207,7 @@ def test_children_are_replaced_one_at_a_time(stage: Stage, jobs: tenure.Jobs) ->
 
         # Long enough for the supervisor to look at the others again.
         jobs.enqueue_many(tenure.NewJob("last_a_second", id=id) for id in ("first", "second"))
-        jobs.wait_for("second", timeout=30)
+        jobs.wait_for("second", timeout=PATIENCE)
 
         assert [each.is_stopping for each in shift.condition.workers].count(True) == 1
         stage.gate.touch()
@@ -221,7 +219,7 @@ def test_a_child_that_takes_too_much_memory_is_replaced_without_harm(stage: Stag
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE}
     with shift_of(plan_on(stage, options, max_memory=150 << 20)) as shift:
-        pid = jobs.wait_for("greedy", timeout=30).result
+        pid = jobs.wait_for("greedy", timeout=PATIENCE).result
         until(lambda: any(each.is_stopping for each in shift.condition.workers))
         stage.gate.touch()
         other = shift.other_than(pid)
@@ -240,7 +238,7 @@ def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE, "grace": 0.1}
     with shift_of(plan_on(stage, options, max_memory=150 << 20, margin=0.1)) as shift:
-        pid = jobs.wait_for("greedy", timeout=30).result
+        pid = jobs.wait_for("greedy", timeout=PATIENCE).result
         until(lambda: any(each.is_stopping for each in shift.condition.workers))
 
         with pytest.raises(TimeoutError):
@@ -272,7 +270,7 @@ def test_a_signal_under_load_costs_no_attempt(stage: Stage, jobs: tenure.Jobs) -
         until(lambda: len({line.pid for line in stage.told("began")}) == 2)
 
         office.send(signal.SIGTERM)
-        ending = office.ending(SOON)
+        ending = office.ending()
 
     ended = [(job.state, job.attempts, job.crashes) for job in jobs.find()]
     assert set(ended) <= {(State.QUEUED, 0, 0), (State.COMPLETED, 1, 0)}
@@ -287,7 +285,7 @@ def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs) -> None
 
         office.send(signal.SIGTERM)
         office.send(signal.SIGINT)
-        ending = office.ending(SOON)
+        ending = office.ending()
 
     assert (ending["killed"], ending["summary"]["released"]) == (0, 2)
     assert [(job.state, job.attempts) for job in jobs.find()] == [(State.QUEUED, 0)] * 2

@@ -108,7 +108,7 @@ class SQLiteShop(Shop):
             return db.execute(statement.format(orders="orders", invoices="invoices")).fetchall()
 
     def connected(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=10)
+        return sqlite3.connect(self._path, timeout=60)
 
 
 class PostgresShop(Shop):

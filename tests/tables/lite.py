@@ -20,14 +20,14 @@ KINDS = {"mapped": MAPPED, "sidecar": BESIDE}
 
 def execute(path: Path, *statements: str) -> None:
     """Do this to the file, as a program of the user's would."""
-    with closing(sqlite3.connect(path, timeout=10)) as db, db:
+    with closing(sqlite3.connect(path, timeout=60)) as db, db:
         for each in statements:
             db.execute(each)
 
 
 def rows(path: Path, statement: str) -> list[Any]:
     """Return what the file says; whoever only reads cannot be in the way of those who write."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as db:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as db:
         return db.execute(statement).fetchall()
 
 
@@ -44,7 +44,7 @@ def opened(
     path: Path, name: str = "orders", *, clock: Clock | None = None, is_migrated: bool = True, **options: Any
 ) -> Iterator[SQLiteTable]:
     """Give the table of these options, migrated unless told otherwise."""
-    database = Database(path, clock=clock, synchronous="normal", timeout=10, is_bare=True)
+    database = Database(path, clock=clock, synchronous="normal", timeout=60, is_bare=True)
     table = SQLiteTable(database, table_spec(name, **options), is_owner=True)
     try:
         if is_migrated:

@@ -14,7 +14,8 @@ from tenure.testing.conformance.building import completed, request, taken_by
 from tests.playing import fork, play_in, wait_for
 from tests.tables.lite import KINDS, opened
 
-LEASE = 1.0
+LEASE = 5.0
+"""Seconds: all that are to die have claimed before the lease of the first of them runs out."""
 
 POINTS = ("claimed", "written", "settled", "committed")
 """Where a worker may die that holds rows."""
@@ -24,7 +25,7 @@ def play(name: str, *arguments: object) -> Any:
     return play_in(__name__, name, *arguments)
 
 
-def work(path: Path, kind: str, worker: str, dies_at: str | None = None) -> None:
+def work(path: Path, kind: str, worker: str, dies_at: str | None = None, tells: int | None = None) -> None:
     """Make an output row for each row that is claimed, in one commit with its end, until all are completed."""
 
     def at(point: str) -> None:
@@ -36,7 +37,10 @@ def work(path: Path, kind: str, worker: str, dies_at: str | None = None) -> None
         while table.stats().total("completed") < _rows(path):
             number += 1
             asked = request(worker=worker, token=f"{worker}-{number}", limit=3, lease=LEASE)
-            for job in table.claim(asked).jobs:
+            jobs = table.claim(asked).jobs
+            if tells is not None:
+                os.write(tells, b"c")
+            for job in jobs:
                 at("claimed")
                 with table.transaction() as connection:
                     connection.execute("insert into outputs (order_id, fence) values (?, ?)", (job.id, job.fence))
@@ -50,10 +54,13 @@ def work(path: Path, kind: str, worker: str, dies_at: str | None = None) -> None
 
 
 def storm(path: Path, kind: str, workers: int, deaths: int) -> dict[str, Any]:
-    """Have workers on the rows, and among them some that die, each at another point."""
+    """Have workers on the rows, beside some that have claimed before them, and die, each at another point."""
     with opened(path, **KINDS[kind]):
         pass
-    dying = [fork(partial(work, path, kind, f"dying-{n}", POINTS[n % len(POINTS)])) for n in range(deaths)]
+    told_by, tells = os.pipe()
+    dying = [fork(partial(work, path, kind, f"dying-{n}", POINTS[n % len(POINTS)], tells)) for n in range(deaths)]
+    for _ in dying:
+        assert os.read(told_by, 1) == b"c"
     living = [fork(partial(work, path, kind, f"living-{n}")) for n in range(workers)]
     return {"deaths": wait_for(dying), "codes": wait_for(living)}
 
@@ -76,7 +83,7 @@ def zombie(path: Path, kind: str) -> dict[str, Any]:
     with opened(path, **KINDS[kind]) as table:
         asked = request(worker="other", token="other", lease=60)
         while not (jobs := table.claim(asked).jobs):
-            table.wait(None, None, 5)
+            table.wait(None, None, 60)
         os.kill(child, signal.SIGCONT)
         said = os.read(told_by, 100)
         landed = table.settle([completed(taken_by(jobs[0], asked))])

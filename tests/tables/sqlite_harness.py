@@ -72,7 +72,7 @@ class SQLiteTableHarness(ClaimingHarness):
 
     def open(self, clock: Clock | None = None) -> SQLiteTable:
         # What is on disk is tested elsewhere; here are many small transactions.
-        database = Database(self.path, clock=clock, synchronous="normal", timeout=30, is_bare=True)
+        database = Database(self.path, clock=clock, synchronous="normal", timeout=60, is_bare=True)
         self._opened.append(SQLiteTable(database, self.spec, is_owner=True))
         return self._opened[-1]
 

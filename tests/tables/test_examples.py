@@ -18,7 +18,7 @@ import pytest
 from tests.servers.servers import Servers, shared_names
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -127,7 +127,7 @@ def test_ingredients_are_matched_once_each_though_a_worker_is_killed_and_failed_
 def test_an_order_whose_processor_was_killed_after_its_invoice_gets_no_second_one(
     database: psycopg.Connection[Any], start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LEASE", "2")
+    monkeypatch.setenv("LEASE", "5")
     run("invoices.py", "setup", "40")
     with locked(database, "invoices", "exclusive"):
         first, second = (start(EXAMPLES / "invoices.py", "work") for _ in range(2))
@@ -155,7 +155,7 @@ def test_an_order_whose_processor_was_killed_after_its_invoice_gets_no_second_on
 def test_executions_are_done_once_each_by_whoever_is_left_and_the_urgent_ones_first(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LEASE", "1")
+    monkeypatch.setenv("LEASE", "3")
     run("executions.py", "add", "60")
     programs = [start(EXAMPLES / "executions.py", "run") for _ in range(3)]
     assert programs[0].stdout is not None

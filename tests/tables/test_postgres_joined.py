@@ -28,7 +28,7 @@ from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
 
 MODES: dict[str, dict[str, Any]] = {"mapped": {"columns": {"state": "status"}}, "sidecar": {"sidecar": True}}
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like %s"
-PATIENCE = 20
+PATIENCE = 120
 
 
 @pytest.fixture(params=MODES)

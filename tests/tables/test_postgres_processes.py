@@ -17,7 +17,7 @@ from tests.tables.postgres_hands import LEASE, MODES, claimed, has_worked_on
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
 
 ROWS, KILLED, LEFT = 100, 3, 2
-PATIENCE = 60
+PATIENCE = 120
 
 
 @pytest.fixture

@@ -556,7 +556,7 @@ def test_a_row_that_is_being_claimed_does_not_hold_up_who_refers_to_it(shop: Sho
 
     with psycopg.connect(shop.url) as held, table.joined(held) as joined:
         assert joined.settle([completed(taken)]) == [True]
-        shop.execute("set lock_timeout = '2s'")
+        shop.execute("set lock_timeout = '60s'")
         shop.execute("insert into S.invoices values (1)")
 
     with psycopg.connect(shop.url) as invoicing:

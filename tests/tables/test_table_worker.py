@@ -15,7 +15,7 @@ from tenure.core.operations import ClaimRequest
 from tenure.keeper import ticks
 from tenure.worker.rows import Looked, LookingTable, TableRun
 from tests.tables.client_shop import Shop
-from tests.worker.looking import until
+from tests.worker.looking import DEADLINE, until
 
 
 def test_a_handler_is_called_with_each_row_and_its_work_commits_with_the_completion(shop: Shop) -> None:
@@ -273,10 +273,10 @@ def test_a_worker_of_a_table_made_with_a_jobs_is_shown_in_its_registry(shop: Sho
         @orders.handler
         def hold(row: tenure.Row) -> None:  # noqa: ARG001
             begun.set()
-            may_end.wait(30)
+            may_end.wait(DEADLINE)
 
         with orders.worker(name="web") as worker:
-            begun.wait(30)
+            begun.wait(DEADLINE)
             (known,) = jobs.workers()
             explained = orders.explain(1)
             may_end.set()

@@ -12,7 +12,7 @@ from typing import Any, Generic
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tenure import Cancel, Fail, Retry, Snooze
@@ -339,6 +339,8 @@ def is_clear(moment: datetime) -> bool:
     return moment.fold == 0 and moment.utcoffset() == moment.replace(fold=1).utcoffset()
 
 
+# How long it takes is not a matter of tests: other runs may share the machine.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     arguments=st.fixed_dictionaries(
         {

@@ -280,10 +280,10 @@ def test_a_result_is_waited_for(jobs: tenure.Jobs) -> None:
         return datetime.now(UTC)
 
     async def main() -> datetime:
-        return await now.aio.result(await now.aio.enqueue(), timeout=30)
+        return await now.aio.result(await now.aio.enqueue(), timeout=60)
 
     with jobs.worker():
-        assert now.result(now.enqueue(), timeout=30) <= asyncio.run(main())
+        assert now.result(now.enqueue(), timeout=60) <= asyncio.run(main())
 
 
 def test_a_job_that_ends_without_a_result_raises_how_it_ended(jobs: tenure.Jobs) -> None:

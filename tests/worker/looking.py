@@ -6,7 +6,7 @@ from collections.abc import Callable
 import tenure
 from tenure.core.job import Outcome
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 """Seconds after which a test has failed: never reached otherwise."""
 
 

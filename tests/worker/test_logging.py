@@ -98,7 +98,7 @@ def test_lines_about_a_run_that_does_not_end_say_whose_it_was(
     jobs.task("limited", timeout=0.01)(stay)
     jobs.task("endless")(stay)
     limited, endless = jobs.enqueue("limited"), jobs.enqueue("endless")
-    with jobs.worker(lease=1, grace=0) as worker:
+    with jobs.worker(lease=2, grace=0) as worker:
         until(lambda: "does not end after its time limit" in caplog.text)
     may_end.set()
 
@@ -136,7 +136,7 @@ def test_a_line_about_a_claim_by_hand_that_was_lost_says_whose_it_was(
 ) -> None:
     id = jobs.enqueue("work", queue="mail")
 
-    with jobs.claim(worker="w1", lease=1) as claims:
+    with jobs.claim(worker="w1", lease=3) as claims:
         jobs.reap(worker="w1")
         until(lambda: claims[0].is_lost)
         until(lambda: "lost" in caplog.text)

@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import pytest
@@ -12,7 +12,7 @@ import tenure
 from tenure.backends.memory import Memory
 from tenure.core.operations import Claimed, ClaimRequest, Extension, Holding, Settlement
 from tenure.errors import StoreUnavailable
-from tests.worker.looking import DEADLINE, until
+from tests.worker.looking import DEADLINE, job_of, until
 
 T = TypeVar("T")
 
@@ -60,6 +60,12 @@ def store() -> Unreliable:
 @pytest.fixture
 def jobs(store: Unreliable) -> tenure.Jobs:
     return tenure.Jobs(store)
+
+
+def has_run_out(jobs: tenure.Jobs, id: str) -> bool:
+    """Tell whether the lease of this job has run out, by the clock of the store."""
+    leased_until = job_of(jobs, id).leased_until
+    return leased_until is not None and leased_until < datetime.now(UTC)
 
 
 def test_a_worker_goes_on_when_the_store_is_back_and_has_said_so_once(
@@ -120,12 +126,12 @@ def test_what_ended_in_an_outage_longer_than_its_lease_is_settled_before_a_claim
         return "done"
 
     id = work.enqueue()
-    with jobs.worker(lease=1):
+    with jobs.worker(lease=2):
         assert begun.wait(DEADLINE)
         store.is_cut = True
         until(lambda: store.cut_claims >= 1)
         may_end.set()
-        time.sleep(1.2)
+        until(lambda: has_run_out(jobs, id))
         store.is_cut = False
         assert work.result(id, timeout=DEADLINE) == "done"
 
@@ -163,11 +169,11 @@ def test_jobs_whose_claim_is_answered_after_their_lease_are_given_back_and_not_r
         fences.append(tenure.current().fence)
         return "done"
 
-    with jobs.worker(lease=1):
+    with jobs.worker(lease=2):
         store.is_cut = store.loses_answers = True
         id = work.enqueue()
         until(lambda: store.tries >= 1)
-        time.sleep(1.1)
+        until(lambda: has_run_out(jobs, id))
         store.is_cut = False
         assert work.result(id, timeout=DEADLINE) == "done"
 
@@ -264,11 +270,11 @@ def test_many_jobs_whose_claim_is_answered_late_are_given_back_and_none_is_taken
     @jobs.task
     def work() -> None: ...
 
-    with jobs.worker(lease=1, concurrency=100) as worker:
+    with jobs.worker(lease=3, concurrency=100) as worker:
         store.is_cut = store.loses_answers = True
         ids = jobs.enqueue_many(work.job() for _ in range(100))
         until(lambda: jobs.stats().total("running") == 100)
-        time.sleep(1.1)
+        until(lambda: all(has_run_out(jobs, id) for id in ids))
         store.is_cut = False
         until(lambda: worker.summary.completed == 100)
 

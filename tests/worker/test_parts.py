@@ -6,12 +6,15 @@ import time
 import pytest
 
 import tenure.testing
+from tenure.backends.memory import Memory
 from tenure.core.job import Outcome
 from tenure.keeper import ticks
 from tenure.run import Interrupted
 from tenure.worker.bell import Bell
 from tenure.worker.interrupt import Interruptible
 from tenure.worker.pace import MOST_AHEAD, Pace
+from tenure.worker.store import LONGEST_PAUSE, SHORTEST_PAUSE, PatientStore
+from tests.worker.looking import DEADLINE
 
 
 def test_a_bell_that_was_rung_is_heard_once() -> None:
@@ -34,7 +37,7 @@ def test_a_bell_wakes_who_waits() -> None:
     bell, heard = Bell(), threading.Event()
 
     def wait() -> None:
-        if bell.wait(30):
+        if bell.wait(DEADLINE):
             heard.set()
 
     thread = threading.Thread(target=wait)
@@ -73,6 +76,15 @@ def test_what_is_held_ahead_is_bounded_and_ends_when_it_waits_too_long() -> None
     assert pace.ahead == 0
 
 
+def test_a_store_that_is_away_is_asked_less_and_less_often_and_at_least_once_a_second() -> None:
+    store = PatientStore(Memory())
+
+    pauses = [store.pause() for _ in range(50)]
+
+    assert SHORTEST_PAUSE <= pauses[0] <= 2 * SHORTEST_PAUSE
+    assert all(LONGEST_PAUSE / 2 <= each <= LONGEST_PAUSE <= 1 for each in pauses[10:])
+
+
 def test_what_a_call_returns_and_raises_is_given_as_values() -> None:
     error = ValueError("no")
 
@@ -90,7 +102,7 @@ def test_a_call_is_interrupted_between_two_steps() -> None:
 
     def spin() -> None:
         begun.set()
-        ends_at = time.monotonic() + 30
+        ends_at = time.monotonic() + DEADLINE
         while time.monotonic() < ends_at:
             pass
 
@@ -100,7 +112,7 @@ def test_a_call_is_interrupted_between_two_steps() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert begun.wait(30)
+    assert begun.wait(DEADLINE)
     calls[0].interrupt()
     calls[0].interrupt()
     thread.join()

@@ -12,7 +12,7 @@ import pytest
 
 import tenure.testing
 from tenure.core.job import Outcome
-from tests.worker.looking import job_of, outcomes
+from tests.worker.looking import DEADLINE, job_of, outcomes, until
 
 
 def test_sync_and_async_tasks_are_run_and_their_results_kept(jobs: tenure.Jobs) -> None:
@@ -66,6 +66,7 @@ def test_jobs_begin_in_the_order_of_their_claim(jobs: tenure.Jobs) -> None:
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_no_more_jobs_run_at_once_than_the_concurrency_whatever_their_kind(jobs: tenure.Jobs, concurrency: int) -> None:
     running, most, lock = 0, 0, threading.Lock()
+    are_all_running = threading.Event()
 
     @contextmanager
     def counted() -> Iterator[None]:
@@ -73,6 +74,8 @@ def test_no_more_jobs_run_at_once_than_the_concurrency_whatever_their_kind(jobs:
         with lock:
             running += 1
             most = max(most, running)
+            if running == concurrency:
+                are_all_running.set()
         yield
         with lock:
             running -= 1
@@ -80,11 +83,13 @@ def test_no_more_jobs_run_at_once_than_the_concurrency_whatever_their_kind(jobs:
     @jobs.task
     def in_thread() -> None:
         with counted():
+            are_all_running.wait(DEADLINE)
             time.sleep(0.002)
 
     @jobs.task
     async def on_loop() -> None:
         with counted():
+            await asyncio.to_thread(are_all_running.wait, DEADLINE)
             await asyncio.sleep(0.002)
 
     jobs.enqueue_many((in_thread if n % 2 else on_loop).job() for n in range(60))
@@ -511,12 +516,11 @@ def test_progress_is_seen_while_the_task_runs(jobs: tenure.Jobs) -> None:
     def work() -> None:
         for n in range(100):
             tenure.current().progress(n, of=100, note="on the way")
-        assert seen.wait(30)
+        assert seen.wait(DEADLINE)
 
     id = work.enqueue()
     with jobs.worker():
-        while (progress := job_of(jobs, id).progress) is None or progress.done < 99:
-            time.sleep(0.01)
+        until(lambda: (progress := job_of(jobs, id).progress) is not None and progress.done == 99)
         seen.set()
 
     assert job_of(jobs, id).progress == tenure.Progress(done=99, of=100, note="on the way")
@@ -565,9 +569,8 @@ def test_jobs_of_a_type_that_no_worker_knows_stay_queued_and_are_told_about(
 
     id = jobs.enqueue("unknown")
     with jobs.worker():
-        known.result(known.enqueue(), timeout=30)
-        while "no live worker takes" not in caplog.text:
-            time.sleep(0.01)
+        known.result(known.enqueue(), timeout=DEADLINE)
+        until(lambda: "no live worker takes" in caplog.text)
 
     assert (
         "no live worker takes the type 'unknown' from the queue 'default'; due jobs that stay queued: 1" in caplog.text
@@ -627,7 +630,7 @@ def test_a_worker_runs_on_the_event_loop_of_the_caller(jobs: tenure.Jobs) -> Non
     async def main() -> tuple[str, int, int]:
         async with jobs.aio.worker() as worker:
             id = await on_loop.aio.enqueue()
-            result = await on_loop.aio.result(id, timeout=30)
+            result = await on_loop.aio.result(id, timeout=DEADLINE)
         await on_loop.aio.enqueue()
         drained = await jobs.aio.work(drain=True)
         return result, worker.summary.completed, drained.completed
@@ -699,7 +702,7 @@ def test_slots_that_somebody_cancels_are_replaced(jobs: tenure.Jobs) -> None:
         async with jobs.aio.worker(concurrency=2):
             for _ in range(5):
                 ids = await jobs.aio.enqueue_many([work.job(), work.job()])
-                results += [await work.aio.result(id, timeout=30) for id in ids]
+                results += [await work.aio.result(id, timeout=DEADLINE) for id in ids]
                 for task in asyncio.all_tasks():
                     if task.get_name() == "tenure-slot":
                         task.cancel()
@@ -746,14 +749,14 @@ def test_a_slot_that_was_cancelled_takes_no_run(jobs: tenure.Jobs) -> None:
 
     async def main() -> bool:
         async with jobs.aio.worker(concurrency=1) as worker:
-            await work.aio.result(await work.aio.enqueue(), timeout=30)
+            await work.aio.result(await work.aio.enqueue(), timeout=DEADLINE)
             slots = worker.sync._loop_slots
             assert slots is not None
             (slot,) = slots.idle
             slot.task.cancel()
             with tenure.testing.claim() as run:
                 takes_it = slot.give(run)
-            assert await work.aio.result(await work.aio.enqueue(), timeout=30) == "done"
+            assert await work.aio.result(await work.aio.enqueue(), timeout=DEADLINE) == "done"
         return takes_it
 
     assert not asyncio.run(main())
