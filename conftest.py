@@ -73,9 +73,17 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
-class MemoryHarness(Harness):
+class OwnHarness(Harness):
+    """One of tenure's own stores."""
+
+    random_examples = 60 if TIER == EVERYTHING else 20
+
+
+class MemoryHarness(OwnHarness):
     """Handles on one store of memory are one and the same object."""
 
+    # The reference itself; tests/model compares it with a model over more.
+    random_examples = 10
     _store: Memory | None = None
 
     def open(self, clock: Clock | None = None) -> Memory:
@@ -87,7 +95,7 @@ class MemoryHarness(Harness):
         self._store = None
 
 
-class SQLiteHarness(Harness):
+class SQLiteHarness(OwnHarness):
     """Handles on one file, each with connections of its own."""
 
     def __init__(self) -> None:
@@ -115,7 +123,7 @@ class SQLiteHarness(Harness):
         self._folder.cleanup()
 
 
-class PostgresHarness(Harness):
+class PostgresHarness(OwnHarness):
     """Handles on one schema of a server that others use too, each with connections of its own, maybe by a pooler."""
 
     def __init__(self, server: Server, way: Way, schemas: Schemas) -> None:
@@ -140,7 +148,7 @@ class PostgresHarness(Harness):
         self._schemas.give_back(self._server, self._schema)
 
 
-class RedisHarness(Harness):
+class RedisHarness(OwnHarness):
     """Handles on one prefix of a server that others use too, each with connections of its own."""
 
     def __init__(self, server: RedisServer, prefixes: Prefixes) -> None:

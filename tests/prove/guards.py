@@ -129,7 +129,7 @@ POSTGRES_TABLE_TESTS = [
     "tests/tables/test_table_claims.py",
     "tests/tables/test_table_worker.py",
     "-k",
-    "postgres-18 and not thousand and (table or sidecar or test_postgres)",
+    "postgres-18 and not hundred and (table or sidecar or test_postgres)",
 ]
 MIGRATION_TESTS = [
     *PYTEST,

@@ -1,15 +1,17 @@
 """What the tests are built of."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from tenure.backends.protocol import Claiming
 from tenure.core import transitions
 from tenure.core.job import Entry, Job, NewJob
 from tenure.core.operations import ClaimRequest, Extension, Hold, Holding, Query, Settlement
 from tenure.core.retry import Backoff
+
+K = TypeVar("K")
 
 GivenJobs = Callable[[int], list[str]]
 
@@ -115,3 +117,27 @@ ENDINGS: Mapping[str, Callable[[Taken], Settlement]] = {
     "cancel": cancelled,
 }
 """Every way in which a holder ends its claim."""
+
+
+def take_each(store: Claiming, names: Iterable[K], **options: Any) -> dict[K, Taken]:
+    """Claim a job for each of these names, by a request of its own."""
+    return {name: take_one(store, **options) for name in names}
+
+
+def endings_of(taken: Mapping[str, Taken]) -> dict[str, Settlement]:
+    """Return for each claim the ending that it is named after."""
+    return {name: ENDINGS[name](each) for name, each in taken.items()}
+
+
+def settle_each(store: Claiming, settlements: Mapping[K, Settlement]) -> dict[K, bool]:
+    """Settle by a request for each, and return which landed."""
+    return {name: settle(store, each) for name, each in settlements.items()}
+
+
+def jobs_of(store: Claiming, taken: Mapping[K, Taken]) -> dict[K, Job]:
+    return {name: job_of(store, each.id) for name, each in taken.items()}
+
+
+def as_claimed(taken: Mapping[K, Taken]) -> dict[K, Job]:
+    """Return the jobs as the claims showed them."""
+    return {name: each.job for name, each in taken.items()}

@@ -24,5 +24,5 @@ def store(harness: ClaimingHarness, clock: Clock) -> Iterator[Claiming]:
 
 
 @pytest.fixture
-def given_jobs(harness: ClaimingHarness, clock: Clock) -> Callable[[int], list[str]]:
-    return lambda number: harness.given_jobs(number, clock)
+def given_jobs(harness: ClaimingHarness, store: Claiming, clock: Clock) -> Callable[[int], list[str]]:
+    return lambda number: harness.given_jobs_by(store, number, clock)

@@ -1,22 +1,31 @@
 """A late worker never overwrites the one that took over."""
 
-import pytest
+from collections.abc import Mapping
+from itertools import product
 
 from tenure.backends.protocol import Claiming
 from tenure.core.job import Progress, State
-from tenure.core.operations import Extension, Hold, Holding, Move
+from tenure.core.operations import Extension, Hold, Holding, Move, Settlement
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     ENDINGS,
     GivenJobs,
     Taken,
+    as_claimed,
     completed,
+    endings_of,
     extend,
     job_of,
+    jobs_of,
     released,
     settle,
+    settle_each,
+    take,
+    take_each,
     take_one,
 )
+
+NONE_LANDED = dict.fromkeys(ENDINGS, False)
 
 FORGERIES = {
     "an older fence": lambda hold: Hold(id=hold.id, fence=hold.fence - 1, token=hold.token),
@@ -24,35 +33,41 @@ FORGERIES = {
     "another token": lambda hold: Hold(id=hold.id, fence=hold.fence, token="another"),
 }
 
+FORGED_ENDINGS = list(product(ENDINGS, FORGERIES))
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_worker_that_was_taken_over_cannot_settle(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
-) -> None:
-    given_jobs(1)
-    late = take_one(store, worker="w1", lease=10)
+
+def forged_endings_of(taken: Mapping[tuple[str, str], Taken]) -> dict[tuple[str, str], Settlement]:
+    """Return for each claim the ending that it is named after, with a hold that is forged as it is named after."""
+    return {
+        (ending, forgery): ENDINGS[ending](Taken(each.job, FORGERIES[forgery](each.hold)))
+        for (ending, forgery), each in taken.items()
+    }
+
+
+def test_a_worker_that_was_taken_over_cannot_settle(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
+    given_jobs(len(ENDINGS))
+    late = take_each(store, ENDINGS, worker="w1", lease=10)
     clock.advance(10)
-    current = take_one(store, worker="w2")
+    current = take_each(store, ENDINGS, worker="w2")
 
-    landed = settle(store, ENDINGS[ending](late))
+    landed = settle_each(store, endings_of(late))
 
-    assert not landed
-    assert job_of(store, late.id) == current.job
+    assert landed == NONE_LANDED
+    assert jobs_of(store, late) == as_claimed(current)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_worker_that_claims_its_own_expired_job_again_cannot_settle_the_old_claim(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
-    given_jobs(1)
-    late = take_one(store, worker="same", lease=10)
+    given_jobs(len(ENDINGS))
+    late = take_each(store, ENDINGS, worker="same", lease=10)
     clock.advance(10)
-    current = take_one(store, worker="same")
+    current = take_each(store, ENDINGS, worker="same")
 
-    landed = settle(store, ENDINGS[ending](late))
+    landed = settle_each(store, endings_of(late))
 
-    assert not landed
-    assert job_of(store, late.id) == current.job
+    assert landed == NONE_LANDED
+    assert jobs_of(store, late) == as_claimed(current)
 
 
 def test_a_worker_that_claims_its_own_expired_job_again_cannot_extend_the_old_claim(
@@ -69,75 +84,65 @@ def test_a_worker_that_claims_its_own_expired_job_again_cannot_extend_the_old_cl
     assert job_of(store, late.id) == current.job
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_worker_whose_claim_was_reaped_cannot_settle(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
-) -> None:
-    given_jobs(1)
-    late = take_one(store, lease=10)
+def test_a_worker_whose_claim_was_reaped_cannot_settle(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
+    given_jobs(len(ENDINGS))
+    late = take_each(store, ENDINGS, lease=10)
     clock.advance(10)
     store.reap()
-    before = job_of(store, late.id)
+    before = jobs_of(store, late)
 
-    landed = settle(store, ENDINGS[ending](late))
+    landed = settle_each(store, endings_of(late))
 
-    assert not landed
-    assert job_of(store, late.id) == before
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_nobody_settles_with_a_wrong_fence_or_token(
-    store: Claiming, given_jobs: GivenJobs, ending: str, forgery: str
-) -> None:
-    given_jobs(1)
-    settle(store, released(take_one(store)))
-    current = take_one(store)
-    forged = Taken(current.job, FORGERIES[forgery](current.hold))
-
-    landed = settle(store, ENDINGS[ending](forged))
-
-    assert not landed
-    assert job_of(store, current.id) == current.job
+    assert landed == NONE_LANDED
+    assert jobs_of(store, late) == before
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_nobody_extends_with_a_wrong_fence_or_token(store: Claiming, given_jobs: GivenJobs, forgery: str) -> None:
-    given_jobs(1)
-    settle(store, released(take_one(store)))
-    current = take_one(store)
+def test_nobody_settles_with_a_wrong_fence_or_token(store: Claiming, given_jobs: GivenJobs) -> None:
+    number = len(given_jobs(len(FORGED_ENDINGS)))
+    store.settle([released(each) for each in take(store, limit=number)])
+    current = take_each(store, FORGED_ENDINGS)
 
-    assert extend(store, FORGERIES[forgery](current.hold), 600) is Holding.LOST
-    assert job_of(store, current.id) == current.job
+    landed = settle_each(store, forged_endings_of(current))
+
+    assert landed == dict.fromkeys(FORGED_ENDINGS, False)
+    assert jobs_of(store, current) == as_claimed(current)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+def test_nobody_extends_with_a_wrong_fence_or_token(store: Claiming, given_jobs: GivenJobs) -> None:
+    number = len(given_jobs(len(FORGERIES)))
+    store.settle([released(each) for each in take(store, limit=number)])
+    current = take_each(store, FORGERIES)
+
+    answers = {name: extend(store, FORGERIES[name](each.hold), 600) for name, each in current.items()}
+
+    assert answers == dict.fromkeys(FORGERIES, Holding.LOST)
+    assert jobs_of(store, current) == as_claimed(current)
+
+
 def test_a_worker_that_was_taken_over_cannot_settle_what_the_other_completed(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
-    given_jobs(1)
-    late = take_one(store, lease=10)
+    given_jobs(len(ENDINGS))
+    late = take_each(store, ENDINGS, lease=10)
     clock.advance(10)
-    settle(store, completed(take_one(store, worker="w2"), "in time"))
-    before = job_of(store, late.id)
+    current = take_each(store, ENDINGS, worker="w2")
+    store.settle([completed(each, "in time") for each in current.values()])
+    before = jobs_of(store, late)
 
-    landed = settle(store, ENDINGS[ending](late))
+    landed = settle_each(store, endings_of(late))
 
-    assert not landed
-    assert job_of(store, late.id) == before
+    assert landed == NONE_LANDED
+    assert jobs_of(store, late) == before
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_nobody_is_told_that_an_ending_of_another_was_his(
-    store: Claiming, given_jobs: GivenJobs, ending: str, forgery: str
-) -> None:
-    given_jobs(1)
-    taken = take_one(store)
-    settle(store, ENDINGS[ending](taken))
-    forged = Taken(taken.job, FORGERIES[forgery](taken.hold))
+def test_nobody_is_told_that_an_ending_of_another_was_his(store: Claiming, given_jobs: GivenJobs) -> None:
+    given_jobs(len(FORGED_ENDINGS))
+    taken = take_each(store, FORGED_ENDINGS)
+    store.settle([ENDINGS[ending](each) for (ending, _), each in taken.items()])
 
-    assert not settle(store, ENDINGS[ending](forged))
+    landed = settle_each(store, forged_endings_of(taken))
+
+    assert landed == dict.fromkeys(FORGED_ENDINGS, False)
 
 
 def test_a_completed_job_cannot_be_extended(store: Claiming, given_jobs: GivenJobs) -> None:

@@ -56,27 +56,27 @@ def test_of_ten_workers_and_one_job_one_wins(harness: ClaimingHarness) -> None:
     stores = [harness.open() for _ in range(WORKERS)]
 
     for _ in range(ROUNDS):
-        harness.given_jobs(1)
+        harness.given_jobs_by(stores[0], 1)
         taken = at_once([partial(take, store) for store in stores])
 
         assert sorted(map(len, taken)) == ONE_WINS
 
 
 @pytest.mark.parametrize("limit", [1, 7])
-def test_of_ten_workers_and_two_thousand_jobs_each_job_is_claimed_once_and_none_is_left(
+def test_of_ten_workers_and_six_hundred_jobs_each_job_is_claimed_once_and_none_is_left(
     harness: ClaimingHarness, limit: int
 ) -> None:
-    ids = harness.given_jobs(2_000)
+    ids = harness.given_jobs(600)
     stores = [harness.open() for _ in range(WORKERS)]
 
     claimed = at_once([partial(drain, store, f"w{n}", limit) for n, store in enumerate(stores)])
 
     assert Counter(id for each in claimed for id in each) == Counter(ids)
-    assert stores[0].stats().total("completed") == 2_000
+    assert stores[0].stats().total("completed") == 600
 
 
 def test_of_ten_workers_that_exchange_each_job_is_claimed_once(harness: ClaimingHarness) -> None:
-    ids = harness.given_jobs(1_000)
+    ids = harness.given_jobs(300)
     stores = [harness.open() for _ in range(WORKERS)]
 
     claimed = at_once([partial(drain_by_exchange, store, f"w{n}") for n, store in enumerate(stores)])
@@ -88,7 +88,7 @@ def test_of_ten_workers_after_an_expired_lease_one_takes_over(harness: ClaimingH
     stores = [harness.open(clock) for _ in range(WORKERS)]
 
     for _ in range(ROUNDS):
-        harness.given_jobs(1, clock)
+        harness.given_jobs_by(stores[0], 1, clock)
         late = take_one(stores[0], lease=10)
         clock.advance(10)
         taken = at_once([partial(take, store) for store in stores])
@@ -104,7 +104,7 @@ def test_an_extension_and_a_reap_at_once_never_both_win(harness: ClaimingHarness
     first, second = harness.open(clock), harness.open(clock)
 
     for _ in range(ROUNDS):
-        harness.given_jobs(1, clock)
+        harness.given_jobs_by(first, 1, clock)
         taken = take_one(first, lease=10)
         clock.advance(10)
         held, reaped = both_at_once(partial(extend, first, taken.hold), second.reap)
@@ -122,7 +122,7 @@ def test_a_cancel_and_a_settlement_at_once_leave_the_job_cancelled(harness: Clai
     first, second = harness.open(clock), harness.open(clock)
 
     for _ in range(ROUNDS):
-        harness.given_jobs(1, clock)
+        harness.given_jobs_by(first, 1, clock)
         taken = take_one(first)
         landed, moved = both_at_once(
             partial(settle, first, failed(taken)), partial(second.move, [taken.id], Move.CANCEL)
@@ -137,7 +137,7 @@ def test_a_cancel_and_a_completion_at_once_leave_the_job_completed(harness: Clai
     first, second = harness.open(), harness.open()
 
     for _ in range(ROUNDS):
-        harness.given_jobs(1)
+        harness.given_jobs_by(first, 1)
         taken = take_one(first)
         landed, _ = both_at_once(
             partial(settle, first, completed(taken)), partial(second.move, [taken.id], Move.CANCEL)
@@ -151,7 +151,7 @@ def test_two_endings_of_one_claim_at_once_never_both_land(harness: ClaimingHarne
     first, second = harness.open(), harness.open()
 
     for _ in range(ROUNDS):
-        harness.given_jobs(1)
+        harness.given_jobs_by(first, 1)
         taken = take_one(first)
         done, stopped = both_at_once(
             partial(settle, first, completed(taken)), partial(settle, second, cancelled(taken))
@@ -165,7 +165,7 @@ def test_two_reapers_at_once_count_each_crash_once(harness: ClaimingHarness, clo
     first, second = harness.open(clock), harness.open(clock)
 
     for _ in range(ROUNDS):
-        ids = harness.given_jobs(20, clock)
+        ids = harness.given_jobs_by(first, 20, clock)
         take(first, limit=20, lease=10)
         clock.advance(10)
         reaped = at_once([first.reap, second.reap])
@@ -179,7 +179,7 @@ def test_a_retry_and_a_claim_at_once_leave_no_job_behind(harness: ClaimingHarnes
     first, second = harness.open(clock), harness.open(clock)
 
     for _ in range(ROUNDS):
-        (id,) = harness.given_jobs(1, clock)
+        (id,) = harness.given_jobs_by(first, 1, clock)
         settle(first, failed(take_one(first), final=True))
         moved, taken = both_at_once(partial(first.move, [id], Move.RETRY), partial(take, second))
         (again,) = [*taken, *take(second)]
@@ -193,7 +193,7 @@ def test_two_claims_of_one_token_at_once_take_no_job_twice(harness: ClaimingHarn
     first, second = harness.open(), harness.open()
 
     for _ in range(ROUNDS):
-        harness.given_jobs(4)
+        harness.given_jobs_by(first, 4)
         asked = request(limit=2)
         one, other = at_once([partial(first.claim, asked), partial(second.claim, asked)])
         jobs = {job.id: job for job in [*one.jobs, *other.jobs]}
@@ -207,7 +207,7 @@ def test_two_batches_of_the_same_jobs_in_opposite_order_do_not_block_each_other(
     first, second = harness.open(), harness.open()
 
     for _ in range(ROUNDS):
-        harness.given_jobs(20)
+        harness.given_jobs_by(first, 20)
         taken = take(first, limit=20)
         ids = [each.id for each in taken]
         landed, moved = both_at_once(
@@ -221,7 +221,7 @@ def test_two_batches_of_the_same_jobs_in_opposite_order_do_not_block_each_other(
 
 def test_ten_threads_on_one_handle_claim_each_job_once(harness: ClaimingHarness) -> None:
     store = harness.open()
-    ids = harness.given_jobs(500)
+    ids = harness.given_jobs(300)
 
     claimed = at_once([partial(drain, store, f"w{n}", 3) for n in range(WORKERS)])
 
@@ -239,7 +239,7 @@ def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(harness: ClaimingHarness)
 
     def move() -> None:
         for _ in range(ROUNDS):
-            store.move(harness.given_jobs(20), Move.CANCEL)
+            store.move(harness.given_jobs_by(store, 20), Move.CANCEL)
         is_over.set()
 
     at_once([read, move])
@@ -265,7 +265,7 @@ def test_ten_waiting_workers_drain_what_comes_while_they_wait(harness: ClaimingH
     with switching_often():
         for thread in threads:
             thread.start()
-        ids = harness.given_jobs(200)
+        ids = harness.given_jobs(100)
         all_done = all(done.acquire(timeout=30) for _ in ids)
         is_over.set()
         for thread in threads:

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
 from tenure.backends.protocol import Claiming
 from tenure.core import transitions
 from tenure.core.job import HISTORY_KEPT, LIVE, Ending, Outcome, State
@@ -14,15 +12,21 @@ from tenure.testing.conformance.building import (
     GivenJobs,
     cancelled,
     completed,
+    endings_of,
     failed,
     job_of,
+    jobs_of,
     released,
     retried,
     settle,
+    settle_each,
     snoozed,
     take,
+    take_each,
     take_one,
 )
+
+OTHERS = [name for name in ENDINGS if name != "complete"]
 
 
 def test_complete_makes_the_job_completed_with_its_result(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
@@ -187,43 +191,48 @@ def test_cancel_by_the_holder_makes_the_job_cancelled(store: Claiming, given_job
     assert job.errors == ["no longer wanted"]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_no_ending_leaves_a_lease_behind(store: Claiming, given_jobs: GivenJobs, ending: str) -> None:
-    given_jobs(1)
-    taken = take_one(store)
+def test_no_ending_leaves_a_lease_behind(store: Claiming, given_jobs: GivenJobs) -> None:
+    given_jobs(len(ENDINGS))
+    taken = take_each(store, ENDINGS)
 
-    settle(store, ENDINGS[ending](taken))
+    settle_each(store, endings_of(taken))
 
-    job = job_of(store, taken.id)
-    assert job.state is not State.RUNNING
-    assert job.leased_until is None
-    assert job.worker is None or job.state is State.COMPLETED
-    assert (job.finished_at is None) == (job.state in LIVE)
+    after = jobs_of(store, taken)
+    assert [name for name, job in after.items() if job.state is State.RUNNING] == []
+    assert {name: job.leased_until for name, job in after.items()} == dict.fromkeys(ENDINGS)
+    assert {name: job.worker for name, job in after.items() if job.state is not State.COMPLETED} == dict.fromkeys(
+        OTHERS
+    )
+    assert {name: job.finished_at is None for name, job in after.items()} == {
+        name: job.state in LIVE for name, job in after.items()
+    }
     assert store.stats().total("running") == 0
 
 
-@pytest.mark.parametrize("ending", [name for name in ENDINGS if name != "complete"])
 def test_every_ending_but_complete_adds_a_line_to_the_history(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
-    given_jobs(1)
-    taken = take_one(store, worker="w5")
+    given_jobs(len(OTHERS))
+    taken = take_each(store, OTHERS, worker="w5")
     clock.advance(3)
-    settlement = ENDINGS[ending](taken)
+    settlements = endings_of(taken)
 
-    settle(store, settlement)
+    settle_each(store, settlements)
 
-    assert job_of(store, taken.id).history == (
-        Ending(
-            outcome=settlement.outcome,
-            fence=1,
-            token=taken.hold.token,
-            worker="w5",
-            claimed_at=taken.job.started_at,
-            ended_at=clock.now,
-            error=settlement.error,
-        ),
-    )
+    assert {name: job.history for name, job in jobs_of(store, taken).items()} == {
+        name: (
+            Ending(
+                outcome=settlements[name].outcome,
+                fence=1,
+                token=each.hold.token,
+                worker="w5",
+                claimed_at=each.job.started_at,
+                ended_at=clock.now,
+                error=settlements[name].error,
+            ),
+        )
+        for name, each in taken.items()
+    }
 
 
 def test_the_history_keeps_its_last_lines_and_the_number_of_the_others(store: Claiming, given_jobs: GivenJobs) -> None:
@@ -236,21 +245,22 @@ def test_the_history_keeps_its_last_lines_and_the_number_of_the_others(store: Cl
     assert job.history_dropped == 3
 
 
-@pytest.mark.parametrize("ending", [name for name in ENDINGS if name != "complete"])
 def test_a_job_asked_to_cancel_is_cancelled_by_every_other_ending(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
-    given_jobs(1)
-    taken = take_one(store)
-    store.move([taken.id], Move.CANCEL, "stop it")
+    given_jobs(len(OTHERS))
+    taken = take_each(store, OTHERS)
+    store.move([each.id for each in taken.values()], Move.CANCEL, "stop it")
 
-    landed = settle(store, ENDINGS[ending](taken))
+    landed = settle_each(store, endings_of(taken))
 
-    job = job_of(store, taken.id)
-    assert landed
-    assert (job.state, job.cancel_requested, job.finished_at) == (State.CANCELLED, False, clock.now)
-    assert job.run_at == taken.job.run_at
-    assert take(store) == []
+    after = jobs_of(store, taken)
+    assert landed == dict.fromkeys(OTHERS, True)
+    assert {name: (job.state, job.cancel_requested, job.finished_at) for name, job in after.items()} == dict.fromkeys(
+        OTHERS, (State.CANCELLED, False, clock.now)
+    )
+    assert {name: job.run_at for name, job in after.items()} == {name: each.job.run_at for name, each in taken.items()}
+    assert take(store, limit=len(OTHERS)) == []
 
 
 def test_a_job_asked_to_cancel_may_still_complete(store: Claiming, given_jobs: GivenJobs) -> None:
@@ -265,50 +275,49 @@ def test_a_job_asked_to_cancel_may_still_complete(store: Claiming, given_jobs: G
     assert (job.state, job.result, job.cancel_requested) == (State.COMPLETED, 42, False)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_holder_whose_lease_ran_out_but_was_not_reaped_may_still_settle(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
-    given_jobs(1)
-    taken = take_one(store, lease=10)
+    given_jobs(len(ENDINGS))
+    taken = take_each(store, ENDINGS, lease=10)
     clock.advance(1_000)
 
-    assert settle(store, ENDINGS[ending](taken))
+    landed = settle_each(store, endings_of(taken))
+
+    assert landed == dict.fromkeys(ENDINGS, True)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_settlement_sent_again_landed_and_changes_nothing_twice(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
-    given_jobs(1)
-    taken = take_one(store)
-    settlement = ENDINGS[ending](taken)
-    settle(store, settlement)
-    before = job_of(store, taken.id)
+    given_jobs(len(ENDINGS))
+    taken = take_each(store, ENDINGS)
+    settlements = endings_of(taken)
+    settle_each(store, settlements)
+    before = jobs_of(store, taken)
     clock.advance(1)
 
-    landed = settle(store, settlement)
+    landed = settle_each(store, settlements)
 
-    assert landed
-    assert job_of(store, taken.id) == before
+    assert landed == dict.fromkeys(ENDINGS, True)
+    assert jobs_of(store, taken) == before
 
 
-@pytest.mark.parametrize("ending", [name for name in ENDINGS if name != "complete"])
 def test_a_settlement_sent_again_after_the_next_claim_landed_and_leaves_that_claim_alone(
-    store: Claiming, given_jobs: GivenJobs, clock: Clock, ending: str
+    store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
-    given_jobs(1)
-    taken = take_one(store)
-    settlement = ENDINGS[ending](taken)
-    settle(store, settlement)
-    store.move([taken.id], Move.RETRY)
+    given_jobs(len(OTHERS))
+    taken = take_each(store, OTHERS)
+    settlements = endings_of(taken)
+    settle_each(store, settlements)
+    store.move([each.id for each in taken.values()], Move.RETRY)
     clock.advance(100)
-    newer = take_one(store, worker="w2")
+    newer = {each.id: each.job for each in take(store, limit=len(OTHERS), worker="w2")}
 
-    landed = settle(store, settlement)
+    landed = settle_each(store, settlements)
 
-    assert landed
-    assert job_of(store, taken.id) == newer.job
+    assert landed == dict.fromkeys(OTHERS, True)
+    assert jobs_of(store, taken) == {name: newer[each.id] for name, each in taken.items()}
 
 
 def test_a_failing_job_in_a_batch_costs_its_neighbours_nothing(store: Claiming, given_jobs: GivenJobs) -> None:
@@ -344,13 +353,16 @@ def test_a_settlement_of_nothing_answers_nothing(store: Claiming) -> None:
     assert store.settle([]) == []
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_settlement_that_stands_twice_in_a_request_landed_both_times_and_ends_the_claim_once(
-    store: Claiming, given_jobs: GivenJobs, ending: str
+    store: Claiming, given_jobs: GivenJobs
 ) -> None:
-    given_jobs(1)
-    taken = take_one(store)
-    settlement = ENDINGS[ending](taken)
+    given_jobs(len(ENDINGS))
+    taken = take_each(store, ENDINGS)
 
-    assert store.settle([settlement, settlement]) == [True, True]
-    assert len(job_of(store, taken.id).history) == (0 if ending == "complete" else 1)
+    landed = {name: store.settle([ending, ending]) for name, ending in endings_of(taken).items()}
+
+    assert landed == {name: [True, True] for name in ENDINGS}
+    assert {name: len(job.history) for name, job in jobs_of(store, taken).items()} == {
+        "complete": 0,
+        **dict.fromkeys(OTHERS, 1),
+    }

@@ -15,4 +15,4 @@ def test_random_operations_are_answered_as_by_the_reference(harness: Harness) ->
         harness.clear()
         return Memory(clock=clock), harness.open(clock)
 
-    compare(open_pair, examples=60, steps=50)
+    compare(open_pair, examples=harness.random_examples, steps=50)
