@@ -6,16 +6,20 @@ started.
 
 import json
 import os
+import random
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 280.0
+PID = 4
+"""Bytes that a process id has in a pipe."""
 
 
 def play_in(module: str, name: str, *arguments: object, timeout: float = LONGEST) -> Any:
@@ -45,6 +49,23 @@ def fork(action: Callable[[], object]) -> int:
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def say_that_one_holds(telling: int) -> None:
+    """Tell by this pipe that this process holds jobs; to nobody if nobody reads it any more."""
+    os.set_blocking(telling, False)
+    with suppress(BlockingIOError):
+        os.write(telling, os.getpid().to_bytes(PID))
+
+
+def one_that_holds(told: int, alive: Collection[int]) -> int:
+    """Return one of these that has just said that it holds jobs; any of them if for a second nobody says so."""
+    while select.select([told], [], [], 0)[0]:
+        os.read(told, 1 << 16)
+    while select.select([told], [], [], 1)[0]:
+        if (pid := int.from_bytes(os.read(told, PID))) in alive:
+            return pid
+    return random.choice(sorted(alive))
 
 
 def wait_for(children: Sequence[int]) -> list[int]:

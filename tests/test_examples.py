@@ -37,6 +37,10 @@ class Program:
         )
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def lines(self) -> IO[str]:
         assert self._process.stdout is not None
         return self._process.stdout
@@ -286,18 +290,19 @@ def test_what_the_flask_app_enqueues_its_worker_does_within_the_app(
 def test_the_app_of_the_tutorial_goes_on_when_one_of_its_workers_is_killed(start: Start, load: Load) -> None:
     path = write_the_app_of_the_tutorial()
     app = load(path)
-    first = start(path, "work")
-    id = app.count.enqueue(2)
-    first.wait_for("0 of 2")
-    second = start(path, "work")
-    second.wait_for("10 at a time")
+    workers = [start(path, "work") for _ in range(2)]
+    for worker in workers:
+        worker.wait_for("10 at a time")
+    id = app.count.enqueue(5)
+    wait_until_begun(app.jobs, id)
+    holder, other = sorted(workers, key=lambda worker: f":{worker.pid}:" not in app.jobs.get(id).worker)
 
-    first.kill()
+    holder.kill()
 
-    assert app.count.result(id, timeout=PATIENCE) == 2
+    assert app.count.result(id, timeout=PATIENCE) == 5
     assert app.jobs.get(id).attempts == 2
     assert "the lease ran out" in app.jobs.get(id).errors[0]
-    assert second.stop()[0] == 0
+    assert other.stop()[0] == 0
 
 
 def test_every_example_is_named_in_their_readme() -> None:

@@ -23,7 +23,7 @@ import tenure
 from tenure.core import transitions
 from tenure.core.job import NewJob
 from tenure.core.operations import ClaimRequest, Hold
-from tests.playing import LONGEST, fork, play_in, wait_for
+from tests.playing import LONGEST, fork, one_that_holds, play_in, say_that_one_holds, wait_for
 from tests.postgres.stores import Place
 
 PART = 1_000
@@ -71,24 +71,27 @@ def storm(place: Place, number: str, workers: str, kills: str) -> object:
     """Let workers drain the store, and kill one at random, again and again; each killed one is replaced."""
     random.seed(7)
     fill(place, int(number))
-    alive = {fork(partial(drain, place)) for _ in range(int(workers))}
+    told, telling = os.pipe()
+    alive = {fork(partial(drain, place, telling)) for _ in range(int(workers))}
     killed = 0
     while killed < int(kills):
         time.sleep(random.uniform(0.02, 0.1))
-        victim = random.choice(sorted(alive))
+        victim = one_that_holds(told, alive)
         os.kill(victim, signal.SIGKILL)
         killed += wait_for([victim]) == [-signal.SIGKILL]
         alive.remove(victim)
-        alive.add(fork(partial(drain, place)))
+        alive.add(fork(partial(drain, place, telling)))
     return {"killed": killed, "ended": wait_for(sorted(alive))}
 
 
-def drain(place: Place) -> None:
+def drain(place: Place, telling: int) -> None:
     """Claim, write and complete until every job is finished, one way or the other."""
     random.seed(os.getpid())
     with tenure.Jobs(place.url) as jobs, effects(place) as write:
         while any(row.due or row.running for row in jobs.stats().rows):
             with jobs.claim(limit=random.choice([1, 5, 20]), lease=1, wait=0.2) as claims:
+                if claims:
+                    say_that_one_holds(telling)
                 for claim in claims:
                     time.sleep(random.uniform(0, 0.008))
                     write([(claim.id, claim.fence)])

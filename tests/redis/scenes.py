@@ -23,7 +23,7 @@ from tenure.backends.redis import Redis
 from tenure.core import transitions
 from tenure.core.job import NewJob
 from tenure.core.operations import ClaimRequest, Hold
-from tests.playing import LONGEST, fork, play_in, wait_for
+from tests.playing import LONGEST, fork, one_that_holds, play_in, say_that_one_holds, wait_for
 from tests.redis.stores import Place
 from tests.redis.witness import Witness
 
@@ -59,24 +59,27 @@ def storm(place: Place, witness: Witness, number: str, workers: str, kills: str)
     """Let workers drain the store, and kill one at random, again and again; each killed one is replaced."""
     random.seed(7)
     fill(place, int(number))
-    alive = {fork(partial(drain, place, witness)) for _ in range(int(workers))}
+    told, telling = os.pipe()
+    alive = {fork(partial(drain, place, witness, telling)) for _ in range(int(workers))}
     killed = 0
     while killed < int(kills):
         time.sleep(random.uniform(0.02, 0.1))
-        victim = random.choice(sorted(alive))
+        victim = one_that_holds(told, alive)
         os.kill(victim, signal.SIGKILL)
         killed += wait_for([victim]) == [-signal.SIGKILL]
         alive.remove(victim)
-        alive.add(fork(partial(drain, place, witness)))
+        alive.add(fork(partial(drain, place, witness, telling)))
     return {"killed": killed, "ended": wait_for(sorted(alive))}
 
 
-def drain(place: Place, witness: Witness) -> None:
+def drain(place: Place, witness: Witness, telling: int) -> None:
     """Claim and complete until every job is finished, one way or the other."""
     random.seed(os.getpid())
     with tenure.Jobs(place.url) as jobs:
         while any(row.due or row.running for row in jobs.stats().rows):
             with jobs.claim(limit=random.choice([1, 5, 20]), lease=1, wait=0.2) as claims:
+                if claims:
+                    say_that_one_holds(telling)
                 for claim in claims:
                     time.sleep(random.uniform(0, 0.008))
                     witness.tell("did", [(claim.id, claim.fence)])

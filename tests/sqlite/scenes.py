@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.playing import LONGEST, fork, play_in, wait_for
+from tests.playing import LONGEST, fork, one_that_holds, play_in, say_that_one_holds, wait_for
 
 import tenure
 from tenure.backends.sqlite import SQLite
@@ -40,24 +40,27 @@ def storm(path: str, number: str, workers: str, kills: str) -> object:
         patient = NewJob("work", max_attempts=None, max_crashes=1_000)
         store.enqueue([patient.entry(f"job-{start + n}") for n in range(size)])
     store.close()
-    alive = {fork(lambda: drain(path)) for _ in range(int(workers))}
+    told, telling = os.pipe()
+    alive = {fork(lambda: drain(path, telling)) for _ in range(int(workers))}
     killed = 0
     while killed < int(kills):
         time.sleep(random.uniform(0.02, 0.1))
-        victim = random.choice(sorted(alive))
+        victim = one_that_holds(told, alive)
         os.kill(victim, signal.SIGKILL)
         killed += wait_for([victim]) == [-signal.SIGKILL]
         alive.remove(victim)
-        alive.add(fork(lambda: drain(path)))
+        alive.add(fork(lambda: drain(path, telling)))
     return {"killed": killed, "ended": wait_for(sorted(alive))}
 
 
-def drain(path: str) -> None:
+def drain(path: str, telling: int) -> None:
     """Claim and complete until every job is finished, one way or the other."""
     random.seed(os.getpid())
     with tenure.Jobs(f"sqlite:///{path}?timeout=60") as jobs:
         while any(row.due or row.running for row in jobs.stats().rows):
             with jobs.claim(limit=random.choice([1, 5, 20]), lease=1, wait=0.2) as claims:
+                if claims:
+                    say_that_one_holds(telling)
                 for claim in claims:
                     time.sleep(random.uniform(0, 0.008))
                     # On a busy machine its lease of a second may run out.

@@ -161,7 +161,8 @@ def test_a_pulse_is_read_as_it_was_written(ledger: Ledger, reader: LedgerReader)
 def test_a_torn_pulse_is_not_taken_for_one(ledger: Ledger, reader: LedgerReader, file: int) -> None:
     ledger.beat(vitals_of("w1"))
 
-    os.pwrite(file, b"7", PULSE_AT + 20)
+    (byte,) = os.pread(file, 1, PULSE_AT + 20)
+    os.pwrite(file, bytes([byte ^ 1]), PULSE_AT + 20)
 
     assert reader.pulse is None
 

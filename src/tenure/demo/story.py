@@ -16,7 +16,7 @@ from tenure.demo.report import Caught, Played
 from tenure.demo.screen import Glance, Row, Screen
 from tenure.demo.traces import Trace, read_starts
 
-LONGEST = 90.0
+LONGEST = 180.0
 """Seconds after which the demo gives up."""
 TICK = 0.05
 LINE = 200
