@@ -29,6 +29,7 @@ def test_a_smoke_run_reports_every_measure_and_leaves_nothing_behind(tmp_path: P
     assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
 
 
+@only_in_all
 def test_a_smoke_run_of_the_worker_reports_speed_waits_and_costs_and_leaves_nothing_behind(tmp_path: Path) -> None:
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 
@@ -79,6 +80,7 @@ def test_a_smoke_run_on_redis_reports_every_measure_and_leaves_nothing_behind() 
     assert {path: path.read_bytes() for path in RESULTS.iterdir()} == kept
 
 
+@only_in_all
 def test_a_smoke_run_of_the_memory_reads_it_ten_times_with_and_without_failures(tmp_path: Path) -> None:
     ran = bench("memory", "--quick", "--folder", str(tmp_path))
 

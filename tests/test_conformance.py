@@ -69,6 +69,7 @@ def test_a_store_of_ones_own_passes_the_whole_suite(folder: Path) -> None:
     assert "xfailed" not in ran.stdout
 
 
+@only_in_all
 def test_a_store_that_does_not_fence_does_not_pass(folder: Path) -> None:
     ran = run_suite(folder, WITHOUT_A_FENCE, "-q", "-p", "no:cacheprovider", "-k", "test_fence")
 

@@ -184,8 +184,8 @@ def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) 
     ("number", "code", "when"),
     [
         (signal.SIGINT, 130, "the race is on"),
-        (signal.SIGHUP, 129, "is killed with"),
-        (signal.SIGTERM, 143, "is frozen with"),
+        pytest.param(signal.SIGHUP, 129, "is killed with", marks=only_in_all),
+        pytest.param(signal.SIGTERM, 143, "is frozen with", marks=only_in_all),
     ],
 )
 def test_a_demo_that_is_ended_leaves_nothing_behind(
@@ -239,6 +239,7 @@ def test_a_story_that_does_not_go_on_says_what_it_waits_for(
         story.Story(jobs, jobs, path, crew, Screen()).play()
 
 
+@only_in_all
 def test_workers_that_cannot_work_are_noticed_with_their_last_words(path: Path, jobs: tenure.Jobs) -> None:
     elsewhere = path.parent / "none.db"
     elsewhere.write_text("no database, " * 100)

@@ -19,6 +19,7 @@ import pytest
 import tenure
 from tests.redis.stores import new_place
 from tests.servers.servers import Servers, shared_redis_names
+from tests.tiers import only_in_all
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -177,6 +178,7 @@ def test_the_plain_loop_works_until_it_gets_a_signal(start: Start, jobs: tenure.
     assert ["image 0 cannot be read" in job.errors[-1] for job in jobs.find(state="queued")] == [True]
 
 
+@only_in_all
 @pytest.mark.usefixtures("redis_store")
 def test_the_plain_loop_works_on_redis_if_the_environment_says_so(start: Start) -> None:
     run("plain_loop.py", "enqueue", "3")
@@ -287,6 +289,7 @@ def test_what_the_flask_app_enqueues_its_worker_does_within_the_app(
     assert worker.stop()[0] == 0
 
 
+@only_in_all
 def test_the_app_of_the_tutorial_goes_on_when_one_of_its_workers_is_killed(start: Start, load: Load) -> None:
     path = write_the_app_of_the_tutorial()
     app = load(path)

@@ -5,8 +5,8 @@ each kind of process test. 2: everything.
 """
 
 import os
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,6 +25,12 @@ starts_processes = pytest.mark.starts_processes
 def amount(everything: T, otherwise: T) -> T:
     """Return how much of something a test makes: the first in tier 2, else the second."""
     return everything if TIER == EVERYTHING else otherwise
+
+
+def first_in_all_tiers(names: Iterable[str]) -> list[Any]:
+    """Return these as parameters of a test, of which all but the first are left to tier 2."""
+    first, *others = names
+    return [first, *(pytest.param(each, marks=only_in_all) for each in others)]
 
 
 def one_of_a_kind(newest_last: Sequence[T]) -> list[T]:

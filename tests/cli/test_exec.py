@@ -19,7 +19,7 @@ from tests.cli.attempts import OBLIGING, STUBBORN, UNTIL_GO, locked, outcomes, t
 from tests.cli.shell import Shell
 from tests.cli.terminal import Terminal, is_alive
 from tests.processes.stage import until
-from tests.tiers import starts_processes
+from tests.tiers import only_in_all, starts_processes
 
 pytestmark = starts_processes
 
@@ -339,6 +339,7 @@ def test_a_store_that_is_away_at_the_end_is_told_when_it_is_back_and_once(
     assert sum(count.number for count in jobs.counts() if count.event == "completed") == 1
 
 
+@only_in_all
 def test_four_loops_in_the_shell_do_every_job_though_one_is_killed(terminal: Terminal, jobs: tenure.Jobs) -> None:
     jobs.enqueue_many(tenure.NewJob("work", {"n": n}, id=f"job-{n}") for n in range(NUMBER))
     terminal.write(

@@ -330,6 +330,7 @@ def test_processes_work_whatever_streams_are_closed(app: Shell, closed: str) -> 
     assert code == 0
 
 
+@only_in_all
 @starts_processes
 def test_a_process_that_is_still_being_imported_ends_with_its_supervisor(app: Shell) -> None:
     app.write("slow.py", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(999)")

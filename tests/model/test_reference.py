@@ -5,6 +5,7 @@ from tenure.backends.protocol import Backend
 from tenure.testing import Clock
 from tenure.testing.conformance.machine import compare
 from tests.model.naive import Naive
+from tests.tiers import amount
 
 
 def open_pair(clock: Clock) -> tuple[Backend, Backend]:
@@ -12,4 +13,4 @@ def open_pair(clock: Clock) -> tuple[Backend, Backend]:
 
 
 def test_random_operations_are_answered_as_by_the_plain_model() -> None:
-    compare(open_pair, examples=150, steps=50)
+    compare(open_pair, examples=amount(150, 40), steps=50)

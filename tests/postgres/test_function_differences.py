@@ -28,6 +28,7 @@ from tenure.testing.conformance.building import (
 from tests.postgres.functions import Functions, functions_of
 from tests.postgres.stores import Place, new_place
 from tests.servers.postgres import Server
+from tests.tiers import only_in_all
 
 STEPS = 150
 SEEDS = range(6)
@@ -261,6 +262,7 @@ class Play:
         return deed(self._python), deed(self._sql)
 
 
+@only_in_all
 @pytest.mark.parametrize("seed", SEEDS)
 def test_python_and_the_functions_answer_the_same_and_leave_the_same_behind(
     place: Place, store: PostgreSQL, postgres: Server, seed: int

@@ -19,6 +19,7 @@ from tests.processes.stage import PATIENCE, until
 from tests.servers import cluster
 from tests.servers.postgres import OwnServer, Server
 from tests.servers.servers import Servers
+from tests.tiers import only_in_all
 
 ENDS: Mapping[str, Callable[[OwnServer], None]] = {
     "stopped": lambda server: server.stop("fast"),
@@ -142,6 +143,7 @@ def test_a_standby_is_told_to_be_read_only_and_is_used_when_it_is_promoted(own_p
         assert stored(store) == ["one", "three"]
 
 
+@only_in_all
 def test_a_worker_goes_on_after_an_outage_and_has_said_so_once(
     postgres: Server, place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,7 @@ from tenure.backends.postgres import PostgreSQL
 from tenure.testing.conformance.building import completed, entry, failed, ids_of, released, take
 from tenure.testing.conformance.racing import at_once
 from tests.postgres.stores import Place
+from tests.tiers import only_in_all
 
 JOINS_AND_SCANS = ("nestloop", "hashjoin", "mergejoin", "seqscan", "indexscan", "bitmapscan", "tidscan")
 OTHERS = ("hashagg", "indexonlyscan", "material", "memoize", "sort", "incremental_sort", "presorted_aggregate")
@@ -27,6 +28,7 @@ def options(off: tuple[str, ...], **others: str) -> str:
     return "&options=" + "%20".join(f"-c%20{name}%3D{value}" for name, value in settings.items())
 
 
+@only_in_all
 def test_under_every_combination_of_planner_switches_no_more_are_claimed_than_asked_for(
     place: Place, store: PostgreSQL
 ) -> None:

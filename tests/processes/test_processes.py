@@ -173,6 +173,7 @@ def test_a_signal_that_does_not_interrupt_the_main_thread_is_noticed(jobs: tenur
     assert job_of(jobs, "job").state is State.COMPLETED
 
 
+@only_in_all
 @whatever_the_store
 def test_a_handler_that_blocks_the_event_loop_does_not_keep_a_worker_from_ending(
     stage: Stage, jobs: tenure.Jobs, crew: Crew
@@ -236,6 +237,7 @@ def test_a_job_that_kills_its_worker_fails_after_three_crashes_and_takes_no_othe
     assert survivor.code() == 0
 
 
+@only_in_all
 @whatever_the_store
 def test_jobs_that_run_beside_one_that_kills_its_worker_are_not_failed_by_it(jobs: tenure.Jobs, crew: Crew) -> None:
     ids = jobs.enqueue_many(tenure.NewJob("last_a_second", max_crashes=3) for _ in range(2))

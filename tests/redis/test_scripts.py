@@ -23,6 +23,7 @@ from tests.redis.verdict import faults
 from tests.servers.prefixes import client_of
 from tests.servers.redis import FAST, RedisServer, names
 from tests.servers.servers import Servers
+from tests.tiers import only_in_all
 
 SCRIPTS = sorted(file.name.removesuffix(".lua") for file in FOLDER.iterdir() if file.name.endswith(".lua"))
 
@@ -182,6 +183,7 @@ def work_a_while(store: Redis) -> None:
         store.exchange([completed(each) for each in taken], request(types=("none",)))
 
 
+@only_in_all
 @pytest.mark.parametrize("name", names())
 def test_scripts_that_are_forgotten_all_the_time_let_nothing_fail(servers: Servers, name: str) -> None:
     done = threading.Event()

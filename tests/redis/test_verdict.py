@@ -15,6 +15,7 @@ from tests.redis.stores import Place
 from tests.redis.verdict import faults, verdict
 from tests.servers.prefixes import client_of, new_prefix, remove
 from tests.servers.redis import RedisServer
+from tests.tiers import only_in_all
 
 
 class Judged(Redis):
@@ -32,6 +33,7 @@ class Judged(Redis):
         assert found == {}
 
 
+@only_in_all
 def test_a_store_is_whole_after_random_operations(redis_server: RedisServer) -> None:
     def open_pair(clock: Clock) -> tuple[Backend, Backend]:
         return Memory(clock=clock), Judged(redis_server.url, clock)

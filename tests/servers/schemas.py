@@ -9,16 +9,24 @@ from tenure.backends.postgres import PostgreSQL
 from tests.servers.postgres import Server
 
 TABLES = ("jobs", "finished", "history", "lanes", "paused", "counts", "workers", "schedules")
+OTHER_TABLES = ("versions", "store")
 PATIENCE = "2s"
+
+MADE_BY_A_TEST = """
+    select format('drop table %%I.%%I cascade', schemaname, tablename)
+    from pg_tables
+    where schemaname = %s and tablename <> all(%s)
+"""
 
 DESCRIPTION = """
     with described as (
-        select concat_ws(' ', 'relation', c.relname, c.relkind, c.reloptions, c.relacl, c.relowner) as line
+        select concat_ws(' ', 'relation', relname, relkind, reloptions, relowner, coalesce(relacl, d.acl)) as line
         from pg_class c
+        cross join acldefault(case c.relkind when 'S' then 's' else 'r' end::"char", c.relowner) d (acl)
         where c.relnamespace = to_regnamespace(%(schema)s)
         union all
-        select concat_ws(' ', 'column', c.relname, a.attname, a.atttypid::regtype, a.attnotnull, a.attacl,
-                         pg_get_expr(d.adbin, d.adrelid))
+        select concat_ws(' ', 'column', c.relname, a.attname, a.atttypid::regtype, a.attnotnull,
+                         coalesce(a.attacl, '{}'), pg_get_expr(d.adbin, d.adrelid))
         from pg_class c
         join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
         left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
@@ -38,11 +46,12 @@ DESCRIPTION = """
         join pg_class c on c.oid = t.tgrelid
         where c.relnamespace = to_regnamespace(%(schema)s)
         union all
-        select concat_ws(' ', 'function', oid::regprocedure, md5(prosrc), proconfig, proacl, proowner)
+        select concat_ws(' ', 'function', oid::regprocedure, md5(prosrc), proconfig, proowner,
+                         coalesce(proacl, acldefault('f', proowner)))
         from pg_proc
         where pronamespace = to_regnamespace(%(schema)s)
         union all
-        select concat_ws(' ', 'schema', nspowner, nspacl)
+        select concat_ws(' ', 'schema', nspowner, coalesce(nspacl, acldefault('n', nspowner)))
         from pg_namespace
         where nspname = %(schema)s
     )
@@ -70,6 +79,8 @@ class Schemas:
             try:
                 connection.execute(f"set lock_timeout = '{PATIENCE}'".encode())
                 connection.execute("; ".join(f"delete from {schema}.{table}" for table in TABLES).encode())
+                for (drop,) in connection.execute(MADE_BY_A_TEST, [schema, [*TABLES, *OTHER_TABLES]]).fetchall():
+                    connection.execute(drop)
                 is_whole = described(schema, connection) == self._descriptions[server.url]
             except psycopg.errors.Error:
                 is_whole = False

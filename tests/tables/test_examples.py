@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from tests.servers.servers import Servers, shared_names
+from tests.tiers import only_in_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE = 120.0
@@ -96,6 +97,7 @@ def children_of(program: subprocess.Popen[str]) -> list[int]:
     return [int(each) for each in Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()]
 
 
+@only_in_all
 def test_ingredients_are_matched_once_each_though_a_worker_is_killed_and_failed_ones_are_retried(
     database: psycopg.Connection[Any], start: Start
 ) -> None:
@@ -152,6 +154,7 @@ def test_an_order_whose_processor_was_killed_after_its_invoice_gets_no_second_on
     assert "recovered: 0," not in said
 
 
+@only_in_all
 def test_executions_are_done_once_each_by_whoever_is_left_and_the_urgent_ones_first(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from tenure.testing.conformance.building import Taken
 from tests.servers.servers import Servers, shared_names
 from tests.tables.postgres_hands import LEASE, MODES, claimed, has_worked_on
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
+from tests.tiers import first_in_all_tiers
 
 ROWS, KILLED, LEFT = 100, 3, 2
 PATIENCE = 120
@@ -45,7 +46,7 @@ def heard(process: "subprocess.Popen[str]") -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", first_in_all_tiers(MODES))
 def test_each_row_has_one_output_whoever_is_killed_meanwhile(shop: Shop, mode: str) -> None:
     shop.execute(f"insert into S.orders (id) select generate_series(1, {ROWS})")
     table = shop.fit(where="true", max_attempts=None, max_crashes=1_000, **MODES[mode])
@@ -65,7 +66,7 @@ def test_each_row_has_one_output_whoever_is_killed_meanwhile(shop: Shop, mode: s
     assert table.stats().total("completed") == ROWS
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", first_in_all_tiers(MODES))
 def test_who_was_stopped_past_its_lease_commits_nothing(shop: Shop, mode: str) -> None:
     shop.execute("insert into S.orders (id) select generate_series(1, 5)")
     table = shop.fit(where="true", max_attempts=None, max_crashes=1_000, **MODES[mode])

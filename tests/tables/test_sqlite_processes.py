@@ -6,11 +6,12 @@ import pytest
 
 from tests.tables.lite import KINDS, execute, given_orders, rows
 from tests.tables.lite_scenes import play
+from tests.tiers import first_in_all_tiers
 
 ROWS = 300
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first_in_all_tiers(KINDS))
 def test_after_deaths_each_row_has_one_output_and_none_is_lost(path: Path, kind: str) -> None:
     given_orders(path, *["pending"] * ROWS)
     execute(path, "create table outputs (order_id integer, fence integer)")
@@ -24,7 +25,7 @@ def test_after_deaths_each_row_has_one_output_and_none_is_lost(path: Path, kind:
     assert rows(path, "pragma integrity_check") == [("ok",)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first_in_all_tiers(KINDS))
 def test_a_holder_that_was_frozen_past_its_lease_is_told_that_it_lost_the_row(path: Path, kind: str) -> None:
     given_orders(path, "pending")
 

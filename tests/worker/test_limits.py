@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -243,14 +244,19 @@ def test_a_handler_that_blocks_the_loop_for_longer_than_its_lease_loses_nothing(
 ) -> None:
     @jobs.task
     async def blocks() -> str:
-        time.sleep(4)  # noqa: ASYNC251 - what it must not do
+        time.sleep(5)  # noqa: ASYNC251 - what it must not do
         return "done"
 
     id = blocks.enqueue()
     with jobs.worker(lease=3):
+        until(lambda: job_of(jobs, id).started_at)
+        until(lambda: datetime.now(UTC) > job_of(jobs, id).started_at + timedelta(seconds=3))  # type: ignore[operator]
+        # The worker itself does not: while its loop stands still it claims nothing for that.
+        reaped = jobs.reap()
         blocks.result(id, timeout=DEADLINE)
 
     job = job_of(jobs, id)
+    assert reaped == []
     assert (job.fence, job.attempts, job.history) == (1, 1, ())
     assert "the event loop stands still" in caplog.text
     assert "in blocks" in caplog.text
