@@ -16,6 +16,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@only_in_all
 def test_a_smoke_run_reports_every_measure_and_leaves_nothing_behind(tmp_path: Path) -> None:
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 

@@ -74,6 +74,7 @@ def see_orders_and_jobs_go_together(url: str, jobs: tenure.Jobs, numbers: str) -
     assert httpx.get(f"{url}/orders/{order + 1}{numbers}", timeout=PATIENCE).status_code == 404
 
 
+@only_in_all
 def test_the_fastapi_app_commits_an_order_with_its_job(database: str) -> None:
     port = str(free_port())
     server = ("-m", "uvicorn", "--app-dir", EXAMPLES, "--port", port, "fastapi_sqlalchemy:app")

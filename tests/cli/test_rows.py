@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.processes.stage import PATIENCE, until
-from tests.tiers import starts_processes
+from tests.tiers import only_in_all, starts_processes
 
 APP = """
 from pathlib import Path
@@ -217,6 +217,7 @@ def invoice(row: tenure.Row) -> None:
 """
 
 
+@only_in_all
 @starts_processes
 def test_of_a_killed_process_what_it_had_started_is_taken_back_at_once_from_each_source(app: Shell) -> None:
     app.write("app.py", HOLDING)

@@ -118,6 +118,7 @@ def test_processes_drain_together(app: Shell) -> None:
     assert (code, json.loads(out)["completed"]) == (0, 50)
 
 
+@only_in_all
 @starts_processes
 def test_a_drain_in_which_a_process_died_is_not_taken_for_one_that_found_nothing(app: Shell) -> None:
     app.run("enqueue", "die", "--app", "app:jobs")
@@ -341,6 +342,7 @@ def test_a_process_that_is_still_being_imported_ends_with_its_supervisor(app: Sh
     until(lambda: not is_alive(int(pid)))
 
 
+@only_in_all
 @starts_processes
 def test_the_processes_end_with_a_supervisor_that_is_killed(app: Shell) -> None:
     process = working(app, "--processes", "2")

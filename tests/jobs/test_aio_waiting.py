@@ -17,6 +17,7 @@ from tenure.backends.memory import Memory
 from tenure.backends.protocol import Backend
 from tenure.testing.conformance.racing import at_once
 from tests.jobs.gates import PATIENCE, Gate, our_threads, until
+from tests.tiers import only_in_all
 
 Waiting = asyncio.Task[tenure.AsyncClaims]
 
@@ -122,6 +123,7 @@ def test_those_who_want_the_same_are_served_in_the_order_they_came(ajobs: tenure
     assert asyncio.run(main()) == [[0], [1], [2]]
 
 
+@only_in_all
 @pytest.mark.parametrize(
     "queues", [["mail"] * 200, [f"queue-{n}" for n in range(199)] + ["mail"]], ids=["same", "different"]
 )

@@ -14,6 +14,7 @@ from tenure.backends.postgres.wire import Step
 from tenure.testing.conformance.building import entry, job_of
 from tests.postgres.bad_moments import play
 from tests.postgres.stores import Place
+from tests.tiers import only_in_all
 
 BACKEND = statement("select to_json(pg_backend_pid())")
 
@@ -65,6 +66,7 @@ def test_both_sides_of_a_fork_go_on_and_the_end_of_the_child_ends_no_session_of_
     assert seen == {"codes": [0], "has all": True, "hears": True}
 
 
+@only_in_all
 def test_a_child_does_not_hang_that_was_forked_while_other_threads_were_busy(place: Place) -> None:
     codes = play("forked_while_busy", place, 6)
 
@@ -78,6 +80,7 @@ def test_interrupts_at_any_moment_leave_no_answer_for_another_and_no_connection_
 
 
 # A connection that is in nobody's hands at that moment is closed by the driver when it is collected, and it says so.
+@only_in_all
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("again", [(), (2,)], ids=["once", "again while it is closed"])
 def test_an_interrupt_before_any_line_leaves_no_answer_for_another_and_no_connection_in_use(

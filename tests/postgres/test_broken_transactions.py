@@ -18,6 +18,7 @@ from tests.postgres.proxy import Proxy
 from tests.postgres.somebody import wait_for_a_waiter
 from tests.postgres.stores import Place
 from tests.servers.postgres import Server, with_schema
+from tests.tiers import only_in_all
 
 WAITING = "select count(*) from pg_stat_activity where wait_event = 'advisory' and query = 'COMMIT'"
 
@@ -347,6 +348,7 @@ def test_of_what_was_rolled_back_and_lost_since_nothing_more_is_sent(jobs: tenur
     assert [count for count in jobs.counts() if count.event is tenure.Event.REFUSED] == []
 
 
+@only_in_all
 def test_the_callers_error_goes_on_if_the_store_cannot_be_asked_about_its_transaction(
     postgres: Server, place: Place
 ) -> None:

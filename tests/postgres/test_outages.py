@@ -19,7 +19,7 @@ from tests.processes.stage import PATIENCE, until
 from tests.servers import cluster
 from tests.servers.postgres import OwnServer, Server
 from tests.servers.servers import Servers
-from tests.tiers import only_in_all
+from tests.tiers import first_in_all_tiers, only_in_all
 
 ENDS: Mapping[str, Callable[[OwnServer], None]] = {
     "stopped": lambda server: server.stop("fast"),
@@ -65,7 +65,7 @@ def in_a_thread(action: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", first_in_all_tiers(ENDS))
 def test_a_handle_is_told_of_an_outage_and_goes_on_after_it_with_all_that_was_committed_and_held(
     own_postgres: OwnServer, end: str
 ) -> None:
@@ -105,6 +105,7 @@ def test_what_is_asked_while_the_server_is_restarted_is_done_when_it_is_up(own_p
         assert stored(store) == ["one"]
 
 
+@only_in_all
 @pytest.mark.parametrize("name", cluster.names())
 def test_a_server_that_is_starting_up_is_away(servers: Servers, name: str) -> None:
     with servers.alone(name, ARCHIVE) as server, opened(server) as store, opened(server, timeout=0.5) as impatient:
@@ -125,6 +126,7 @@ def test_a_server_that_is_starting_up_is_away(servers: Servers, name: str) -> No
         assert stored(store) == ["one"]
 
 
+@only_in_all
 def test_a_standby_is_told_to_be_read_only_and_is_used_when_it_is_promoted(own_postgres: OwnServer) -> None:
     with opened(own_postgres, name="patient") as store, opened(own_postgres, timeout=0.5) as impatient:
         store.enqueue([entry(id="one")])

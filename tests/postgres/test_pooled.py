@@ -28,6 +28,7 @@ from tests.postgres.stores import Place
 from tests.postgres.waiting import HOUR, listen, waiting
 from tests.processes.stage import PATIENCE, until
 from tests.servers.postgres import Server
+from tests.tiers import first_in_all_tiers, only_in_all
 
 SESSIONS = 3
 OPERATIONS = {**REPEATED, **NOT_REPEATED}
@@ -105,7 +106,7 @@ def left_in_the_sessions(pooler: Between) -> list[tuple[list[str], ...]]:
 NOTHING: list[tuple[list[str], ...]] = [([], [], [], [])] * SESSIONS
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", first_in_all_tiers(OPERATIONS))
 def test_an_operation_answers_and_stores_the_same_and_leaves_nothing_behind(
     postgres: Server, place: Place, pooler: Between, clock: Clock, operation: str
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_worker_drains_a_queue_with_many_at_once(place: Place, pooler: Between
     assert left_in_the_sessions(pooler) == NOTHING
 
 
+@only_in_all
 def test_claims_are_kept(place: Place, pooler: Between) -> None:
     with tenure.Jobs(pooler.url_of(place.schema)) as jobs:
         id = jobs.enqueue("work")
@@ -165,6 +167,7 @@ def test_claims_are_kept(place: Place, pooler: Between) -> None:
         assert job_of(jobs._backend, id).state == "completed"
 
 
+@only_in_all
 def test_many_more_clients_than_sessions_take_each_job_once(place: Place, pooler: Between) -> None:
     taken: list[str] = []
 
@@ -182,6 +185,7 @@ def test_many_more_clients_than_sessions_take_each_job_once(place: Place, pooler
         assert store.stats().total("completed") == 200
 
 
+@only_in_all
 def test_many_who_make_the_tables_at_once_all_find_a_store(place: Place, pooler: Between) -> None:
     def enqueue(n: int) -> None:
         with closing(opened(pooler, place)) as store:
@@ -195,6 +199,7 @@ def test_many_who_make_the_tables_at_once_all_find_a_store(place: Place, pooler:
     assert left_in_the_sessions(pooler) == NOTHING
 
 
+@only_in_all
 def test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork(place: Place, pooler: Between) -> None:
     seen = play("forked", Place(pooler.url, place.schema))
 
@@ -216,6 +221,7 @@ def test_settings_hold_in_every_transaction_and_not_after_it(place: Place, any_p
     assert left_in_the_sessions(any_pooler) == NOTHING
 
 
+@only_in_all
 def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says(
     place: Place, any_pooler: Between
 ) -> None:
@@ -236,6 +242,7 @@ def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says(
     assert left_in_the_sessions(any_pooler) == NOTHING
 
 
+@only_in_all
 def test_a_schema_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says(
     place: Place, any_pooler: Between
 ) -> None:

@@ -20,6 +20,7 @@ from tests.postgres.functions import Functions, functions_of, hold_of
 from tests.postgres.logins import LoggedIn
 from tests.postgres.operations import given
 from tests.postgres.stores import Place
+from tests.tiers import first_in_all_tiers
 
 GUIDE = Path(__file__).parents[2] / "docs" / "postgres.md"
 
@@ -69,7 +70,7 @@ def test_a_schema_whose_roles_would_have_too_long_names_is_refused() -> None:
     assert f"{longest}_producer" in roles.script(longest)
 
 
-@pytest.mark.parametrize("operation", [*REPEATED, *NOT_REPEATED])
+@pytest.mark.parametrize("operation", first_in_all_tiers([*REPEATED, *NOT_REPEATED]))
 def test_the_library_does_everything_with_the_rights_of_its_role(
     place: Place, logged_in: LoggedIn, operation: str
 ) -> None:
@@ -135,7 +136,7 @@ def test_a_reader_looks_at_everything(store: PostgreSQL, logged_in: LoggedIn) ->
     reader.close()
 
 
-@pytest.mark.parametrize("operation", WRITING)
+@pytest.mark.parametrize("operation", first_in_all_tiers(WRITING))
 def test_a_reader_that_writes_is_refused_with_where_the_rights_are_listed(logged_in: LoggedIn, operation: str) -> None:
     reader = logged_in("reader").open()
 

@@ -113,6 +113,7 @@ def test_what_a_server_gave_to_a_worker_that_is_told_to_end_is_not_lost(
         assert {(job.state, job.attempts) for job in jobs.find(queue="late")} <= {("queued", 0), ("completed", 1)}
 
 
+@only_in_all
 @whatever_the_store
 def test_after_the_grace_handlers_are_stopped_and_their_jobs_given_back(
     stage: Stage, jobs: tenure.Jobs, crew: Crew
@@ -146,6 +147,7 @@ def test_a_closed_terminal_ends_a_worker_in_good_order(stage: Stage, jobs: tenur
     assert job_of(jobs, "hold").state is State.COMPLETED
 
 
+@only_in_all
 @whatever_the_store
 def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs, crew: Crew) -> None:
     jobs.enqueue_many([tenure.NewJob("hold", id="sync"), tenure.NewJob("hold_async", id="async")])
@@ -161,6 +163,7 @@ def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs, crew: C
     assert [(job.state, job.attempts) for job in jobs.find()] == [(State.QUEUED, 0)] * 2
 
 
+@only_in_all
 @whatever_the_store
 def test_a_signal_that_does_not_interrupt_the_main_thread_is_noticed(jobs: tenure.Jobs, crew: Crew) -> None:
     jobs.enqueue("quick", id="first")
@@ -272,6 +275,7 @@ def test_a_child_that_comes_back_from_its_handler_runs_no_jobs(jobs: tenure.Jobs
     assert {line.pid for line in stage.told("began")} == {worker.pid}
 
 
+@only_in_all
 @whatever_the_store
 def test_a_job_that_asks_for_too_much_memory_fails_and_its_worker_goes_on(jobs: tenure.Jobs, crew: Crew) -> None:
     jobs.enqueue("hoard", id="hoard", max_attempts=1)

@@ -50,6 +50,7 @@ def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(anywher
     assert effects(anywhere, Witness(folder))["of another claim than the one that completed"] == 0
 
 
+@only_in_all
 def test_the_completions_of_twenty_frozen_processes_are_lost_and_those_of_the_takers_stand(
     anywhere: Place, folder: Path
 ) -> None:

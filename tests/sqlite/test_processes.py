@@ -50,6 +50,7 @@ def test_ten_processes_that_open_a_new_file_at_once_all_find_a_store(path: Path)
         assert {job.id for job in jobs.find()} == {f"job-{n}" for n in range(10)}
 
 
+@only_in_all
 def test_eight_processes_that_write_all_the_time_all_get_their_share(path: Path) -> None:
     done = play("shares", path, 8, 2)
 

@@ -23,6 +23,7 @@ from tenure.testing.conformance.building import (
 from tests.operations import NOT_REPEATED, REPEATED, stored
 from tests.servers.servers import Servers
 from tests.stores.lost_answers import ALL, KINDS, ProxiedStore
+from tests.tiers import only_in_all
 
 IMPATIENT = "&timeout=0.5"
 
@@ -32,8 +33,12 @@ CUTS_OF_THE_ANSWER = [(name, cut) for name, cut in CUTS if KINDS[name].cuts[cut]
 
 
 def at(cuts: Iterable[tuple[str, str]]) -> pytest.MarkDecorator:
-    """Run a test for each of these servers and cuts."""
-    return pytest.mark.parametrize(("proxied", "cut"), cuts, indirect=["proxied"])
+    """Run a test for each of these servers and cuts; in tier 1 only for the cut that loses the answer."""
+    chosen = [
+        pytest.param(name, cut, marks=() if KINDS[name].cuts[cut].point is KINDS[name].lost_answer else only_in_all)
+        for name, cut in cuts
+    ]
+    return pytest.mark.parametrize(("proxied", "cut"), chosen, indirect=["proxied"])
 
 
 @pytest.fixture(params=KINDS)

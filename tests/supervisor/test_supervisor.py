@@ -105,6 +105,7 @@ def test_of_a_killed_child_the_started_jobs_have_crashed_at_once_and_the_buffere
     assert line.endswith("jobs that it had started: 2")
 
 
+@only_in_all
 def test_what_a_handler_of_a_dead_child_has_started_ends_with_it(stage: Stage, jobs: tenure.Jobs) -> None:
     jobs.enqueue("start_another", max_attempts=1)
     with shift_of(plan_on(stage, {"concurrency": 1, "lease": A_LONG_LEASE})):
@@ -153,6 +154,7 @@ def test_it_gives_up_if_the_first_child_refuses_to_start(stage: Stage) -> None:
     assert (ending.how, ending.deaths) == (How.MISUSED, 1)
 
 
+@only_in_all
 def test_it_gives_up_if_the_first_child_has_died_three_times_before_it_came_to_run(stage: Stage) -> None:
     with shift_of(plan_on(stage, {}, processes=2, command=python("raise SystemExit(1)"))) as shift:
         ending = shift.ending()
@@ -252,6 +254,7 @@ def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its
     assert not stage.told("interrupted")
 
 
+@only_in_all
 def test_children_end_when_their_supervisor_is_killed(stage: Stage, jobs: tenure.Jobs) -> None:
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     options = {"concurrency": 1, "lease": A_LONG_LEASE, "grace": 0.3}
@@ -264,6 +267,7 @@ def test_children_end_when_their_supervisor_is_killed(stage: Stage, jobs: tenure
     assert [(job.state, job.attempts) for job in jobs.find()] == [(State.QUEUED, 0)] * 2
 
 
+@only_in_all
 def test_a_signal_under_load_costs_no_attempt(stage: Stage, jobs: tenure.Jobs) -> None:
     jobs.enqueue_many(tenure.NewJob("load") for _ in range(3_000))
     with office_on(stage, {"concurrency": 4, "lease": A_LONG_LEASE}, processes=2) as office:
@@ -278,6 +282,7 @@ def test_a_signal_under_load_costs_no_attempt(stage: Stage, jobs: tenure.Jobs) -
     assert ending["summary"]["completed"] == ended.count((State.COMPLETED, 1, 0))
 
 
+@only_in_all
 def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs) -> None:
     jobs.enqueue_many([tenure.NewJob("hold"), tenure.NewJob("hold_async")])
     with office_on(stage, {"concurrency": 1, "grace": 3600}, processes=2) as office:

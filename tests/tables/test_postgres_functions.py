@@ -17,6 +17,7 @@ from tests.postgres.stores import Place
 from tests.servers.postgres import Server
 from tests.servers.servers import Servers, shared_names
 from tests.tables.postgres_tables import as_role, new_schema, opened
+from tests.tiers import first_in_all_tiers
 
 ORDERS = """
     create table S.orders (
@@ -54,7 +55,7 @@ def here(servers: Servers) -> Iterator[Place]:
         yield place
 
 
-@pytest.fixture(params=["mapped", "sidecar"])
+@pytest.fixture(params=first_in_all_tiers(["mapped", "sidecar"]))
 def table(request: pytest.FixtureRequest, here: Place) -> Iterator[PostgresTable]:
     """Three orders, in a table that has functions."""
     here.execute(ORDERS)

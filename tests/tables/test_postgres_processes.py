@@ -15,7 +15,7 @@ from tenure.testing.conformance.building import Taken
 from tests.servers.servers import Servers, shared_names
 from tests.tables.postgres_hands import LEASE, MODES, claimed, has_worked_on
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
-from tests.tiers import first_in_all_tiers
+from tests.tiers import first_in_all_tiers, only_in_all
 
 ROWS, KILLED, LEFT = 100, 3, 2
 PATIENCE = 120
@@ -66,6 +66,7 @@ def test_each_row_has_one_output_whoever_is_killed_meanwhile(shop: Shop, mode: s
     assert table.stats().total("completed") == ROWS
 
 
+@only_in_all
 @pytest.mark.parametrize("mode", first_in_all_tiers(MODES))
 def test_who_was_stopped_past_its_lease_commits_nothing(shop: Shop, mode: str) -> None:
     shop.execute("insert into S.orders (id) select generate_series(1, 5)")

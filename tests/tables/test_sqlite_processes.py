@@ -6,7 +6,7 @@ import pytest
 
 from tests.tables.lite import KINDS, execute, given_orders, rows
 from tests.tables.lite_scenes import play
-from tests.tiers import first_in_all_tiers
+from tests.tiers import first_in_all_tiers, only_in_all
 
 ROWS = 300
 
@@ -25,6 +25,7 @@ def test_after_deaths_each_row_has_one_output_and_none_is_lost(path: Path, kind:
     assert rows(path, "pragma integrity_check") == [("ok",)]
 
 
+@only_in_all
 @pytest.mark.parametrize("kind", first_in_all_tiers(KINDS))
 def test_a_holder_that_was_frozen_past_its_lease_is_told_that_it_lost_the_row(path: Path, kind: str) -> None:
     given_orders(path, "pending")

@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from tests.tiers import only_in_all
+
 pytest_plugins = ["pytester"]
 
 APP = """
@@ -54,6 +56,7 @@ def test_the_fixtures_use_the_jobs_that_a_setting_names(pytester: pytest.Pyteste
     run(pytester).assert_outcomes(passed=4)
 
 
+@only_in_all
 def test_the_fixtures_use_the_jobs_of_a_conftest(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\npythonpath = .")
     pytester.makeconftest("import app, pytest\n@pytest.fixture\ndef tenure_jobs(): return app.jobs")
@@ -62,6 +65,7 @@ def test_the_fixtures_use_the_jobs_of_a_conftest(pytester: pytest.Pytester) -> N
     run(pytester).assert_outcomes(passed=4)
 
 
+@only_in_all
 def test_without_a_usable_setting_the_remedy_is_told(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(app=APP, test_app="def test(tenure_queue): pass")
 

@@ -12,6 +12,7 @@ import tenure
 from tenure.backends.memory import Memory
 from tenure.core.operations import Claimed, ClaimRequest, Extension, Holding, Settlement
 from tenure.errors import StoreUnavailable
+from tests.tiers import only_in_all
 from tests.worker.looking import DEADLINE, job_of, until
 
 T = TypeVar("T")
@@ -264,6 +265,7 @@ def test_a_handler_is_told_of_its_loss_though_the_store_holds_up_the_keeper(
         store.may_extend.set()
 
 
+@only_in_all
 def test_many_jobs_whose_claim_is_answered_late_are_given_back_and_none_is_taken_for_crashed(
     jobs: tenure.Jobs, store: Unreliable
 ) -> None:
