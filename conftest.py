@@ -26,7 +26,7 @@ from tests.servers.servers import Servers, shared_names, shared_redis_clusters, 
 from tests.system import poolers
 from tests.system.poolers import Poolers, Way
 from tests.tables import harnesses
-from tests.tiers import CORE, EVERYTHING, TIER, only_in_all, starts_processes
+from tests.tiers import CORE, EVERYTHING, RACES, TIER, amount, only_in_all, starts_processes
 
 from tenure.backends.memory import Memory
 from tenure.backends.postgres import PostgreSQL
@@ -76,7 +76,8 @@ pytest_collect_file = Sybil(
 class OwnHarness(Harness):
     """One of tenure's own stores."""
 
-    random_examples = 60 if TIER == EVERYTHING else 20
+    rounds = RACES
+    random_examples = amount(60, 20)
 
 
 class MemoryHarness(OwnHarness):

@@ -32,6 +32,7 @@ def test_a_smoke_run_reports_every_measure_and_leaves_nothing_behind(tmp_path: P
 
 @only_in_all
 def test_a_smoke_run_of_the_worker_reports_speed_waits_and_costs_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Takes long: the benchmark starts each peer."""
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 
     ran = bench("worker", "--only", "memory-async,sqlite-sync", "--quick", "--folder", str(tmp_path))
@@ -46,6 +47,7 @@ def test_a_smoke_run_of_the_worker_reports_speed_waits_and_costs_and_leaves_noth
 
 @only_in_all
 def test_a_smoke_run_on_postgres_reports_every_round_and_leaves_nothing_behind() -> None:
+    """Takes long: the benchmark starts a server and each peer."""
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 
     with TemporaryDirectory(prefix="tenure-") as folder:
@@ -64,6 +66,7 @@ def test_a_smoke_run_on_postgres_reports_every_round_and_leaves_nothing_behind()
 
 @only_in_all
 def test_a_smoke_run_on_redis_reports_every_measure_and_leaves_nothing_behind() -> None:
+    """Takes long: the benchmark starts a server and each peer."""
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 
     with TemporaryDirectory(prefix="tenure-") as folder:
@@ -83,6 +86,7 @@ def test_a_smoke_run_on_redis_reports_every_measure_and_leaves_nothing_behind() 
 
 @only_in_all
 def test_a_smoke_run_of_the_memory_reads_it_ten_times_with_and_without_failures(tmp_path: Path) -> None:
+    """Takes long: a worker runs twice, for a while each."""
     ran = bench("memory", "--quick", "--folder", str(tmp_path))
 
     assert ran.returncode == 0, ran.stderr

@@ -62,6 +62,7 @@ def run_suite(folder: Path, body: str, *arguments: str) -> subprocess.CompletedP
 
 @only_in_all
 def test_a_store_of_ones_own_passes_the_whole_suite(folder: Path) -> None:
+    """Takes long: the whole conformance suite runs in another process."""
     ran = run_suite(folder, "    pass", "-q", "-p", "no:cacheprovider")
 
     assert ran.returncode == 0, ran.stdout
@@ -71,6 +72,7 @@ def test_a_store_of_ones_own_passes_the_whole_suite(folder: Path) -> None:
 
 @only_in_all
 def test_a_store_that_does_not_fence_does_not_pass(folder: Path) -> None:
+    """Takes long: a part of the conformance suite runs in another process."""
     ran = run_suite(folder, WITHOUT_A_FENCE, "-q", "-p", "no:cacheprovider", "-k", "test_fence")
 
     assert ran.returncode == 1

@@ -146,6 +146,7 @@ def is_alive(pid: int) -> bool:
 
 
 def test_a_worker_is_killed_and_one_frozen_and_every_line_holds(tmp_path: Path) -> None:
+    """Takes long: the whole demo runs, with four workers and real leases."""
     out, err = demonstrate(tmp_path).communicate(timeout=240)
 
     shown = [line for line in out.splitlines() if line.startswith("  ✓  ")]
@@ -169,6 +170,7 @@ def test_a_worker_is_killed_and_one_frozen_and_every_line_holds(tmp_path: Path) 
 
 @only_in_all
 def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) -> None:
+    """Takes long: a demo with four workers starts, and is stopped in the middle."""
     with demonstrate(tmp_path, "--keep", str(tmp_path / "kept")) as process:
         told_until(process, "is killed with")
         process.terminate()
@@ -191,6 +193,7 @@ def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) 
 def test_a_demo_that_is_ended_leaves_nothing_behind(
     tmp_path: Path, number: signal.Signals, code: int, when: str
 ) -> None:
+    """Takes long: a demo with four workers starts, and is stopped in the middle."""
     with demonstrate(tmp_path) as process:
         told = told_until(process, when)
         process.send_signal(number)
@@ -206,6 +209,7 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(
 
 @only_in_all
 def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Takes long: a demo with four workers starts, and ends in the middle."""
     with demonstrate(tmp_path) as process:
         told = told_until(process, "the race is on")
         assert process.stdout is not None
@@ -220,6 +224,7 @@ def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_pa
 
 @only_in_all
 def test_the_supervisor_and_its_workers_end_with_a_demo_that_is_killed(tmp_path: Path) -> None:
+    """Takes long: a demo with four workers starts, and is killed in the middle."""
     with demonstrate(tmp_path) as process:
         told = told_until(process, "the race is on")
         process.kill()
@@ -241,6 +246,7 @@ def test_a_story_that_does_not_go_on_says_what_it_waits_for(
 
 @only_in_all
 def test_workers_that_cannot_work_are_noticed_with_their_last_words(path: Path, jobs: tenure.Jobs) -> None:
+    """Takes long: the supervisor starts its first worker three times before it gives up."""
     elsewhere = path.parent / "none.db"
     elsewhere.write_text("no database, " * 100)
 

@@ -291,6 +291,7 @@ def test_what_the_flask_app_enqueues_its_worker_does_within_the_app(
 
 @only_in_all
 def test_the_app_of_the_tutorial_goes_on_when_one_of_its_workers_is_killed(start: Start, load: Load) -> None:
+    """Takes long: two workers start, and the lease of a killed one runs out."""
     path = write_the_app_of_the_tutorial()
     app = load(path)
     workers = [start(path, "work") for _ in range(2)]

@@ -76,6 +76,7 @@ def see_orders_and_jobs_go_together(url: str, jobs: tenure.Jobs, numbers: str) -
 
 @only_in_all
 def test_the_fastapi_app_commits_an_order_with_its_job(database: str) -> None:
+    """Takes long: a web server and a worker start."""
     port = str(free_port())
     server = ("-m", "uvicorn", "--app-dir", EXAMPLES, "--port", port, "fastapi_sqlalchemy:app")
 
@@ -85,6 +86,7 @@ def test_the_fastapi_app_commits_an_order_with_its_job(database: str) -> None:
 
 @only_in_all
 def test_the_django_shop_commits_an_order_with_its_job(database: str) -> None:
+    """Takes long: Django migrates, and a web server and a worker start."""
     port = str(free_port())
     subprocess.run(
         [sys.executable, "manage.py", "migrate", "--run-syncdb"],

@@ -36,3 +36,7 @@ def first_in_all_tiers(names: Iterable[str]) -> list[Any]:
 def one_of_a_kind(newest_last: Sequence[T]) -> list[T]:
     """Return the versions of a server that tests run on: in tier 2 all of them, else the newest."""
     return list(newest_last if TIER == EVERYTHING else newest_last[-1:])
+
+
+RACES = amount(60, 20)
+"""How often requests race for the same job in the conformance suite."""

@@ -341,6 +341,7 @@ def test_a_store_that_is_away_at_the_end_is_told_when_it_is_back_and_once(
 
 @only_in_all
 def test_four_loops_in_the_shell_do_every_job_though_one_is_killed(terminal: Terminal, jobs: tenure.Jobs) -> None:
+    """Takes long: each job is a process, and the lease of a killed one runs out."""
     jobs.enqueue_many(tenure.NewJob("work", {"n": n}, id=f"job-{n}") for n in range(NUMBER))
     terminal.write(
         "work.sh",

@@ -13,6 +13,7 @@ BLOCKS = re.findall(r"```bash\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.
 
 
 def test_every_block_of_the_guide_does_what_it_says(terminal: Terminal) -> None:
+    """Takes long: every command of the guide is a process."""
     with terminal.jobs() as jobs:
         for number, block in enumerate(BLOCKS):
             jobs.enqueue("work", {"n": number})

@@ -170,6 +170,7 @@ def test_with_until_eof_it_ends_when_its_input_does(app: Shell, options: tuple[s
 
 @starts_processes
 def test_what_a_killed_process_had_started_has_crashed_at_once_and_runs_again(app: Shell) -> None:
+    """Takes long: a supervisor starts two workers, and one again."""
     ids = [app.run("enqueue", "hold").out.strip() for _ in range(2)]
 
     process = working(app, "--processes", "2", "--concurrency", "1", "--lease", "10m")
@@ -334,6 +335,7 @@ def test_processes_work_whatever_streams_are_closed(app: Shell, closed: str) -> 
 @only_in_all
 @starts_processes
 def test_a_process_that_is_still_being_imported_ends_with_its_supervisor(app: Shell) -> None:
+    """Takes long: a child that cannot stop is given its grace and a margin of 15 seconds."""
     app.write("slow.py", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(999)")
     process = working(app, "--processes", "1", "--grace", "0s", target="slow:jobs")
     pid = until(lambda: (app.folder / "pid").exists() and (app.folder / "pid").read_text())

@@ -78,6 +78,7 @@ def test_a_fixed_time_that_is_skipped_or_repeated_is_due_once(
     minute=some.integers(0, 59),
 )
 def test_a_fixed_time_is_due_exactly_once_on_each_local_day_of_a_year(zone: str, hour: int, minute: int) -> None:
+    """Takes long: every day of a year in many time zones."""
     found = schedule(f"{minute} {hour} * * *", zone).due(at("2017-12-30"), at("2019-01-02"))
 
     days = [slot.astimezone(ZoneInfo(zone)).date() for slot in found]

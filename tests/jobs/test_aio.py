@@ -298,6 +298,8 @@ def test_nobody_is_blamed_for_an_exception_after_the_loop(ajobs: tenure.AsyncJob
 
 
 def test_leases_are_kept_while_the_loop_is_blocked(ajobs: tenure.AsyncJobs) -> None:
+    """Takes long: the loop is blocked for longer than a lease."""
+
     async def main() -> tuple[list[tenure.Claim], bool]:
         await ajobs.enqueue("work")
         async with await ajobs.claim(lease=3) as claims:

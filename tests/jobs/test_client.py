@@ -469,6 +469,7 @@ def test_finished_jobs_are_deleted_by_id(jobs: tenure.Jobs) -> None:
 
 
 def test_expired_claims_are_reaped_however_many(jobs: tenure.Jobs, clock: Clock) -> None:
+    """Takes long: thousands of claims run out."""
     jobs.enqueue_many(tenure.NewJob("a") for _ in range(1_500))
     jobs.claim(limit=1_000, lease=10)
     jobs.claim(limit=1_000, lease=10)

@@ -311,6 +311,7 @@ def test_a_longer_lease_by_hand_is_not_shortened_by_the_keeper(store: Recorder, 
 
 
 def test_the_thread_keeps_leases_by_itself_while_the_work_blocks() -> None:
+    """Takes long: the work blocks for longer than a lease."""
     jobs = tenure.Jobs("memory://")
     jobs.enqueue("work")
 

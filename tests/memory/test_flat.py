@@ -82,6 +82,7 @@ def claim_and_complete(store: Memory, limit: int) -> None:
 def test_claiming_and_completing_costs_the_same_among_many_jobs_as_among_few(
     small: Memory, large: Memory, limit: int
 ) -> None:
+    """Takes long: the first of these tests fills a store with many jobs."""
     claim_and_complete(small, limit)
     claim_and_complete(large, limit)
 

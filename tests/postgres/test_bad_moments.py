@@ -68,12 +68,14 @@ def test_both_sides_of_a_fork_go_on_and_the_end_of_the_child_ends_no_session_of_
 
 @only_in_all
 def test_a_child_does_not_hang_that_was_forked_while_other_threads_were_busy(place: Place) -> None:
+    """Takes long: the process forks again and again."""
     codes = play("forked_while_busy", place, 6)
 
     assert codes == [0] * 6
 
 
 def test_interrupts_at_any_moment_leave_no_answer_for_another_and_no_connection_in_use(place: Place) -> None:
+    """Takes long: hundreds of interrupts."""
     interrupts = play("interrupted", place, 80)
 
     assert interrupts == 80
@@ -86,6 +88,7 @@ def test_interrupts_at_any_moment_leave_no_answer_for_another_and_no_connection_
 def test_an_interrupt_before_any_line_leaves_no_answer_for_another_and_no_connection_in_use(
     place: Place, again: tuple[int, ...]
 ) -> None:
+    """Takes long: each line of the code is interrupted once."""
     store = place.open("&connections=1&timeout=60")
     store.enqueue([entry(id="one"), entry(id="two")])
     line, has_happened = 0, True

@@ -352,6 +352,7 @@ def test_of_what_was_rolled_back_and_lost_since_nothing_more_is_sent(jobs: tenur
 def test_the_callers_error_goes_on_if_the_store_cannot_be_asked_about_its_transaction(
     postgres: Server, place: Place
 ) -> None:
+    """Takes long: a server that is away is waited for."""
     with (
         Proxy(postgres) as proxy,
         tenure.Jobs(proxy.url_of(place.schema) + "&timeout=3") as jobs,

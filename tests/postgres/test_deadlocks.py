@@ -113,6 +113,7 @@ def storm(store: PostgreSQL, seconds: float) -> list[BaseException]:
 
 @only_in_all
 def test_no_deadlock_comes_of_many_who_name_the_same_jobs_in_opposite_orders(place: Place) -> None:
+    """Takes long: threads lock the same jobs for some seconds."""
     before = place.execute(DEADLOCKS)
 
     # They wait for each other all the time, and that may take long on a machine that has much else to do.

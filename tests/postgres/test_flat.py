@@ -88,6 +88,7 @@ def claim(store: PostgreSQL, limit: int, **options: tuple[str, ...]) -> list[Tak
 def test_a_claim_touches_no_more_pages_among_many_jobs_than_among_few(
     both: tuple[Filled, Filled], limit: int, asked: dict[str, tuple[str, ...]]
 ) -> None:
+    """Takes long: the first of these tests fills a store with a million jobs."""
     few, many = (each.cost(lambda store: claim(store, limit, **asked)) for each in both)
 
     assert many <= few * DEEPER + OTHERS

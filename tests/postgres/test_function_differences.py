@@ -267,6 +267,7 @@ class Play:
 def test_python_and_the_functions_answer_the_same_and_leave_the_same_behind(
     place: Place, store: PostgreSQL, postgres: Server, seed: int
 ) -> None:
+    """Takes long: random sequences of operations are done twice and compared."""
     with new_place(postgres.url) as other_place:
         other = other_place.open()
         other.migrate()

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -542,15 +542,23 @@ JOBS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("jobs", "complaint"), JOBS, ids=[complaint[:40] for _, complaint in JOBS])
-def test_a_job_that_cannot_be_used_is_refused_and_nothing_is_stored(
-    store: PostgreSQL, sql: Functions, jobs: Any, complaint: str
-) -> None:
-    asked = [{"type": "good"}, *jobs] if isinstance(jobs, list) and len(jobs) == 1 else jobs
+def complaint_about(call: Callable[[], object]) -> str:
+    """Return why a call is refused; nothing if it is not."""
+    try:
+        call()
+    except errors.InvalidParameterValue as exc:
+        return str(exc)
+    return ""
 
-    with pytest.raises(errors.InvalidParameterValue, match=complaint):
+
+def test_a_job_that_cannot_be_used_is_refused_and_nothing_is_stored(store: PostgreSQL, sql: Functions) -> None:
+    def enqueue(jobs: Any) -> None:
+        asked = [{"type": "good"}, *jobs] if isinstance(jobs, list) and len(jobs) == 1 else jobs
         sql.rows("enqueue_many", json.dumps(asked))
 
+    found = [(complaint_about(partial(enqueue, jobs)), complaint) for jobs, complaint in JOBS]
+
+    assert [expected for said, expected in found if not re.search(expected, said)] == []
     assert store.stats().rows == ()
 
 
@@ -594,14 +602,10 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "complaint"), CALLS, ids=[f"{name} {text[:30]}" for name, _, text in CALLS]
-)
-def test_a_call_that_cannot_be_used_is_refused(
-    sql: Functions, name: str, options: dict[str, Any], complaint: str
-) -> None:
-    with pytest.raises(errors.InvalidParameterValue, match=complaint):
-        sql.rows(name, **options)
+def test_a_call_that_cannot_be_used_is_refused(sql: Functions) -> None:
+    found = [(complaint_about(partial(sql.rows, name, **options)), text) for name, options, text in CALLS]
+
+    assert [expected for said, expected in found if not re.search(expected, said)] == []
 
 
 SETTLEMENTS: list[tuple[dict[str, Any], str]] = [
@@ -619,16 +623,16 @@ SETTLEMENTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("settlement", "complaint"), SETTLEMENTS, ids=[text for _, text in SETTLEMENTS])
-def test_a_settlement_that_cannot_be_used_is_refused_with_all_others(
-    store: PostgreSQL, sql: Functions, settlement: dict[str, Any], complaint: str
-) -> None:
+def test_a_settlement_that_cannot_be_used_is_refused_with_all_others(store: PostgreSQL, sql: Functions) -> None:
     store.enqueue([entry(id="job"), entry(id="other")])
     job, other = sql.rows("claim", "w", max_jobs=2)
 
-    with pytest.raises(errors.InvalidParameterValue, match=complaint):
+    def settle_both(settlement: dict[str, Any]) -> None:
         sql.settle({**hold_of(other), "outcome": "completed"}, {**hold_of(job), **settlement})
 
+    found = [(complaint_about(partial(settle_both, each)), complaint) for each, complaint in SETTLEMENTS]
+
+    assert [expected for said, expected in found if not re.search(expected, said)] == []
     assert store.stats().total("running") == 2
 
 

@@ -69,6 +69,7 @@ def in_a_thread(action: Callable[[], object]) -> threading.Thread:
 def test_a_handle_is_told_of_an_outage_and_goes_on_after_it_with_all_that_was_committed_and_held(
     own_postgres: OwnServer, end: str
 ) -> None:
+    """Takes long: a server stops and starts."""
     with opened(own_postgres) as store, opened(own_postgres, timeout=0.5) as impatient:
         store.enqueue([entry(id="one"), entry(id="two")])
         asked = request()
@@ -149,6 +150,7 @@ def test_a_standby_is_told_to_be_read_only_and_is_used_when_it_is_promoted(own_p
 def test_a_worker_goes_on_after_an_outage_and_has_said_so_once(
     postgres: Server, place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Takes long: a server stops and starts, and the worker backs off."""
     begun, may_end = threading.Semaphore(0), threading.Event()
     runs: list[str] = []
     with Proxy(postgres) as proxy, tenure.Jobs(f"{proxy.url_of(place.schema)}&timeout=3") as jobs:

@@ -32,6 +32,7 @@ def options(off: tuple[str, ...], **others: str) -> str:
 def test_under_every_combination_of_planner_switches_no_more_are_claimed_than_asked_for(
     place: Place, store: PostgreSQL
 ) -> None:
+    """Takes long: the planner is switched in every combination."""
     wrong = []
     for off in SWITCHED_OFF:
         store.enqueue([entry(type, priority=n % 3) for type in ("work", "other") for n in range(15)])

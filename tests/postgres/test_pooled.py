@@ -201,6 +201,7 @@ def test_many_who_make_the_tables_at_once_all_find_a_store(place: Place, pooler:
 
 @only_in_all
 def test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork(place: Place, pooler: Between) -> None:
+    """Takes long: processes fork and work on both sides."""
     seen = play("forked", Place(pooler.url, place.schema))
 
     assert seen["codes"] == [0] * 5

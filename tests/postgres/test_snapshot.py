@@ -68,6 +68,7 @@ def costs_with_a_snapshot_held(place: Place, parts: int, looks_at_everything: Ca
 
 @only_in_all
 def test_with_a_snapshot_held_jobs_cost_the_same_after_many_as_at_the_start(place: Place) -> None:
+    """Takes long: thousands of jobs are done while a snapshot is held."""
     # A worker on this machine does that many batches within the second after which it looks at everything.
     costs = costs_with_a_snapshot_held(place, PARTS, every(100))
 
@@ -76,6 +77,7 @@ def test_with_a_snapshot_held_jobs_cost_the_same_after_many_as_at_the_start(plac
 
 @only_in_all
 def test_without_a_hint_the_dead_entries_are_walked(place: Place) -> None:
+    """Takes long: thousands of jobs are done while a snapshot is held."""
     costs = costs_with_a_snapshot_held(place, 3, every(1))
 
     assert costs[-1] > 1.1 * costs[0]

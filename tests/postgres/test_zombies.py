@@ -69,6 +69,7 @@ def take_over(jobs: tenure.Jobs, place: Place, number: int) -> None:
 
 @only_in_all
 def test_two_hundred_holders_that_come_back_late_commit_nothing(place: Place) -> None:
+    """Takes long: two hundred processes start."""
     number = PROCESSES * HELD
     with tenure.Jobs(place.url) as jobs, ExitStack() as stack:
         jobs.migrate()

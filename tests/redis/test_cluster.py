@@ -158,6 +158,7 @@ def test_a_cluster_that_is_not_there_is_told_about_at_once() -> None:
 
 
 def test_a_server_that_is_restarted_is_waited_for_by_one_who_reached_it_before(servers: Servers) -> None:
+    """Takes long: a server of the cluster stops and starts."""
     with closing(RedisCluster(names()[-1], servers._home)) as cluster, opened(cluster.url_of("mail")) as server:
         master = cluster.masters[cluster.owner_of(slot_of("mail"))]
         master.kill()

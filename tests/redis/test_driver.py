@@ -112,6 +112,7 @@ def test_a_connection_that_was_closed_while_nobody_used_it_costs_no_request(prox
 
 
 def test_a_server_that_is_restarted_is_waited_for_by_one_who_reached_it_before(servers: Servers) -> None:
+    """Takes long: a server of the cluster stops and starts."""
     with servers.own_redis(names()[-1], FAST) as own, opened(own.url) as server:
         own.kill()
         asking = in_a_thread(lambda: server.run(COUNT, [1], may_repeat=False))

@@ -95,6 +95,8 @@ def costs(both: Both, action: Callable[[CountingStore], object]) -> tuple[int, i
 def test_claiming_and_completing_costs_the_same_among_many_jobs_as_among_few(
     both: Both, limit: int, asked: dict[str, tuple[str, ...]]
 ) -> None:
+    """Takes long: the first of these tests fills a store with many jobs."""
+
     def claim_and_complete(store: CountingStore) -> None:
         wanted = request(limit=limit, **asked)
         jobs = store.claim(wanted).jobs
@@ -196,6 +198,7 @@ def test_finding_costs_no_more_than_looking_at_a_part_of_the_jobs(both: Both) ->
 
 @pytest.mark.parametrize("name", shared_redis_names())
 def test_a_claim_takes_back_and_lets_in_only_so_many_at_a_time(servers: Servers, name: str) -> None:
+    """Takes long: thousands of jobs are scheduled and claimed."""
     found = []
     for number in (2_000, 6_000):
         clock = Clock()

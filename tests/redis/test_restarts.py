@@ -78,6 +78,7 @@ def assert_each_was_done_once(place: Place, witness: Witness) -> None:
 def test_a_server_killed_twenty_times_under_load_loses_nothing_and_lets_nothing_be_held_twice(
     own_redis: OwnRedis, place: Place, witness: Witness
 ) -> None:
+    """Takes long: a server is killed and started again twenty times."""
     with under_load(place, witness) as codes:
         for _ in range(20):
             each_tells_more(witness)
@@ -92,6 +93,7 @@ def test_a_server_killed_twenty_times_under_load_loses_nothing_and_lets_nothing_
 def test_a_server_killed_twenty_times_between_a_claim_and_its_answer_has_it_adopted_by_who_asked(
     own_redis: OwnRedis, place: Place, witness: Witness
 ) -> None:
+    """Takes long: a server is killed and started again twenty times."""
     with Proxy(own_redis) as proxy, under_load(Place(proxy.url, place.prefix), witness) as codes:
         for _ in range(20):
             each_tells_more(witness)

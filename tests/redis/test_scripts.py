@@ -186,6 +186,7 @@ def work_a_while(store: Redis) -> None:
 @only_in_all
 @pytest.mark.parametrize("name", names())
 def test_scripts_that_are_forgotten_all_the_time_let_nothing_fail(servers: Servers, name: str) -> None:
+    """Takes long: scripts are flushed for some seconds while others work."""
     done = threading.Event()
 
     def flush(place: Place) -> int:

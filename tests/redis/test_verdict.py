@@ -35,6 +35,8 @@ class Judged(Redis):
 
 @only_in_all
 def test_a_store_is_whole_after_random_operations(redis_server: RedisServer) -> None:
+    """Takes long: random sequences of operations, each judged by the keys."""
+
     def open_pair(clock: Clock) -> tuple[Backend, Backend]:
         return Memory(clock=clock), Judged(redis_server.url, clock)
 

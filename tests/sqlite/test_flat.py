@@ -95,6 +95,7 @@ def claim_and_complete(store: SQLite, limit: int) -> None:
 def test_claiming_and_completing_costs_the_same_among_many_jobs_as_among_few(
     small: SQLite, large: SQLite, limit: int
 ) -> None:
+    """Takes long: the first of these tests fills a store with many jobs."""
     few = steps(small, lambda: claim_and_complete(small, limit))
     many = steps(large, lambda: claim_and_complete(large, limit))
 

@@ -221,6 +221,7 @@ def test_a_claim_whose_client_is_gone_expires_and_the_next_claim_takes_over(
 def test_a_server_that_falls_silent_is_unavailable_and_so_is_one_that_does_not_greet(
     proxied: ProxiedStore, store: Backend, clock: Clock
 ) -> None:
+    """Takes long: two time-outs pass."""
     with proxied.through(clock, IMPATIENT) as through:
         with proxied.proxy.black_hole():
             with pytest.raises(StoreUnavailable, match=proxied.silent):

@@ -119,6 +119,7 @@ def test_what_a_handler_of_a_dead_child_has_started_ends_with_it(stage: Stage, j
 
 @only_in_all
 def test_children_that_die_at_the_same_time_are_all_replaced(stage: Stage, jobs: tenure.Jobs) -> None:
+    """Takes long: two children start twice."""
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     with shift_of(plan_on(stage, {"concurrency": 1, "lease": A_LONG_LEASE}, processes=2)) as shift:
         until(lambda: len(stage.told("began")) == 2)
@@ -172,6 +173,7 @@ def test_it_gives_up_if_there_is_no_such_program(stage: Stage, caplog: pytest.Lo
 
 @only_in_all
 def test_it_never_gives_up_once_a_child_came_to_run(stage: Stage) -> None:
+    """Takes long: the pauses between the starts of a child grow."""
     with shift_of(plan_on(stage, {})) as shift:
         (pid,) = shift.ready()
 
@@ -188,6 +190,7 @@ def test_it_never_gives_up_once_a_child_came_to_run(stage: Stage) -> None:
 def test_replacing_children_after_so_many_jobs_loses_nothing_and_charges_nobody(
     stage: Stage, jobs: tenure.Jobs
 ) -> None:
+    """Takes long: children are replaced again and again, a second apart."""
     jobs.enqueue_many(tenure.NewJob("load") for _ in range(1_200))
     options = {"concurrency": 1, "lease": A_LONG_LEASE}
     with shift_of(plan_on(stage, options, processes=2, max_jobs=100)) as shift:
@@ -202,6 +205,7 @@ def test_replacing_children_after_so_many_jobs_loses_nothing_and_charges_nobody(
 
 @only_in_all
 def test_children_are_replaced_one_at_a_time(stage: Stage, jobs: tenure.Jobs) -> None:
+    """Takes long: children are replaced one after the other, a second apart."""
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     with shift_of(plan_on(stage, {"concurrency": 1}, processes=3, max_memory=1)) as shift:
         until(lambda: len(stage.told("began")) == 2)
@@ -217,6 +221,7 @@ def test_children_are_replaced_one_at_a_time(stage: Stage, jobs: tenure.Jobs) ->
 
 @only_in_all
 def test_a_child_that_takes_too_much_memory_is_replaced_without_harm(stage: Stage, jobs: tenure.Jobs) -> None:
+    """Takes long: the supervisor looks at the memory once a second."""
     jobs.enqueue("keep_memory", id="greedy")
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE}
@@ -236,6 +241,7 @@ def test_a_child_that_takes_too_much_memory_is_replaced_without_harm(stage: Stag
 def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its_child(
     stage: Stage, jobs: tenure.Jobs
 ) -> None:
+    """Takes long: a run lasts longer than the grace."""
     jobs.enqueue("keep_memory", id="greedy")
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE, "grace": 0.1}
@@ -256,6 +262,7 @@ def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its
 
 @only_in_all
 def test_children_end_when_their_supervisor_is_killed(stage: Stage, jobs: tenure.Jobs) -> None:
+    """Takes long: children start, and notice that their supervisor is gone."""
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     options = {"concurrency": 1, "lease": A_LONG_LEASE, "grace": 0.3}
     with office_on(stage, options, processes=2) as office:
@@ -297,6 +304,7 @@ def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs) -> None
 
 
 def test_a_frozen_child_is_killed_after_the_grace_and_its_jobs_are_taken_back(stage: Stage, jobs: tenure.Jobs) -> None:
+    """Takes long: the grace and the margin of a frozen child pass."""
     jobs.enqueue("hold", id="held")
     options = {"lease": A_LONG_LEASE, "grace": 0.2}
     with shift_of(plan_on(stage, options, margin=0.5)) as shift:
@@ -334,6 +342,7 @@ def test_draining_ends_with_the_children_and_adds_up_what_they_did(stage: Stage,
 
 @only_in_all
 def test_a_child_that_dies_while_it_drains_is_replaced(stage: Stage, jobs: tenure.Jobs) -> None:
+    """Takes long: a child starts again after a pause."""
     jobs.enqueue("leave", id="deadly", max_crashes=1)
     jobs.enqueue("quick", id="after")
 
@@ -347,6 +356,7 @@ def test_a_child_that_dies_while_it_drains_is_replaced(stage: Stage, jobs: tenur
 def test_a_change_of_the_source_replaces_the_children_and_one_that_breaks_it_is_waited_out(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Takes long: the children are replaced three times."""
     source = stage.folder / "source"
     source.mkdir()
     with shift_of(plan_on(stage, {}, reload=[source])) as shift:

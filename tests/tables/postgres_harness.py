@@ -13,6 +13,7 @@ from tenure.core.table import Columns, StateWords, TableSpec
 from tenure.core.table_options import table_spec
 from tenure.testing import ClaimingHarness
 from tests.servers.postgres import Server
+from tests.tiers import RACES
 
 PATIENCE = "2s"
 
@@ -63,6 +64,7 @@ class PostgresTableHarness(ClaimingHarness):
     Schemas are emptied and used again: to make one takes longer than most tests.
     """
 
+    rounds = RACES
     _empty: ClassVar[defaultdict[tuple[str, bool], list[str]]] = defaultdict(list)
 
     def __init__(self, server: Server, *, is_sidecar: bool) -> None:

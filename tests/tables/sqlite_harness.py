@@ -14,6 +14,7 @@ from tenure.backends.tables.sqlite import SQLiteTable
 from tenure.core.table import TableSpec
 from tenure.core.table_options import table_spec
 from tenure.testing import ClaimingHarness
+from tests.tiers import RACES
 
 MAPPED = table_spec(
     "executions",
@@ -57,6 +58,8 @@ create table executions (
 
 class SQLiteTableHarness(ClaimingHarness):
     """Handles on one table, each with connections of its own."""
+
+    rounds = RACES
 
     def __init__(self, *, is_sidecar: bool) -> None:
         self.spec: TableSpec = BESIDE if is_sidecar else MAPPED

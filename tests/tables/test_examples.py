@@ -101,6 +101,7 @@ def children_of(program: subprocess.Popen[str]) -> list[int]:
 def test_ingredients_are_matched_once_each_though_a_worker_is_killed_and_failed_ones_are_retried(
     database: psycopg.Connection[Any], start: Start
 ) -> None:
+    """Takes long: a supervisor starts its workers, and replaces one that is killed."""
     run("ingredients.py", "setup", "60")
     running = "select count(*) from ingredient_match_queue where status = 'processing'"
     with locked(database, "products", "access exclusive"):
@@ -129,6 +130,7 @@ def test_ingredients_are_matched_once_each_though_a_worker_is_killed_and_failed_
 def test_an_order_whose_processor_was_killed_after_its_invoice_gets_no_second_one(
     database: psycopg.Connection[Any], start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Takes long: the lease of a killed process runs out."""
     monkeypatch.setenv("LEASE", "5")
     run("invoices.py", "setup", "40")
     with locked(database, "invoices", "exclusive"):
@@ -158,6 +160,7 @@ def test_an_order_whose_processor_was_killed_after_its_invoice_gets_no_second_on
 def test_executions_are_done_once_each_by_whoever_is_left_and_the_urgent_ones_first(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Takes long: three processes start, and the lease of a killed one runs out."""
     monkeypatch.setenv("LEASE", "3")
     run("executions.py", "add", "60")
     programs = [start(EXAMPLES / "executions.py", "run") for _ in range(3)]

@@ -123,6 +123,7 @@ def test_a_time_limit_may_be_something_to_give_up_on(jobs: tenure.Jobs) -> None:
 def test_a_handler_that_goes_on_after_its_time_limit_loses_its_lease_and_its_slot(
     jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Takes long: a handler goes on after its time limit, until its lease runs out."""
     monkeypatch.setattr(watchdog, "EVERY", 0.02)
     may_end = threading.Event()
     runs = []
@@ -242,6 +243,8 @@ def test_a_lost_claim_is_told_to_a_sync_handler_and_its_result_is_dropped(jobs: 
 def test_a_handler_that_blocks_the_loop_for_longer_than_its_lease_loses_nothing(
     jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Takes long: a handler blocks the loop for longer than a lease."""
+
     @jobs.task
     async def blocks() -> str:
         time.sleep(5)  # noqa: ASYNC251 - what it must not do

@@ -85,6 +85,7 @@ def test_lines_about_a_run_that_was_lost_say_whose_it_was(jobs: tenure.Jobs, cap
 def test_lines_about_a_run_that_does_not_end_say_whose_it_was(
     jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Takes long: a run goes on through its time limit and the grace."""
     begun, may_end = threading.Event(), threading.Event()
 
     def stay() -> None:

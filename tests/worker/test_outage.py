@@ -269,6 +269,8 @@ def test_a_handler_is_told_of_its_loss_though_the_store_holds_up_the_keeper(
 def test_many_jobs_whose_claim_is_answered_late_are_given_back_and_none_is_taken_for_crashed(
     jobs: tenure.Jobs, store: Unreliable
 ) -> None:
+    """Takes long: an answer comes after the lease."""
+
     @jobs.task
     def work() -> None: ...
 

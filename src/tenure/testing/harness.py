@@ -11,6 +11,9 @@ from tenure.core.job import NewJob
 class ClaimingHarness(ABC):
     """One store, empty at first, that jobs can be claimed from."""
 
+    rounds: int = 60
+    """How often requests race for the same job. With fewer, a race that is seldom lost may go unnoticed."""
+
     @abstractmethod
     def open(self, clock: Clock | None = None) -> Claiming:
         """Return the store, or another handle on it; all of them see the same jobs.

@@ -26,9 +26,6 @@ from tenure.testing.conformance.building import (
 from tenure.testing.conformance.racing import at_once, both_at_once, switching_often
 
 WORKERS = 10
-ROUNDS = 30
-PAIRED_ROUNDS = 60
-"""Two requests for one job meet more rarely, and cost less."""
 
 ONE_WINS = [0] * (WORKERS - 1) + [1]
 
@@ -58,7 +55,7 @@ def drain_by_exchange(store: Claiming, worker: str) -> list[str]:
 def test_of_ten_workers_and_one_job_one_wins(harness: ClaimingHarness) -> None:
     stores = [harness.open() for _ in range(WORKERS)]
 
-    for _ in range(ROUNDS):
+    for _ in range(harness.rounds // 2):
         harness.given_jobs_by(stores[0], 1)
         taken = at_once([partial(take, store) for store in stores])
 
@@ -69,6 +66,7 @@ def test_of_ten_workers_and_one_job_one_wins(harness: ClaimingHarness) -> None:
 def test_of_ten_workers_and_six_hundred_jobs_each_job_is_claimed_once_and_none_is_left(
     harness: ClaimingHarness, limit: int
 ) -> None:
+    """Takes long: ten threads contend for each job."""
     ids = harness.given_jobs(600)
     stores = [harness.open() for _ in range(WORKERS)]
 
@@ -90,7 +88,7 @@ def test_of_ten_workers_that_exchange_each_job_is_claimed_once(harness: Claiming
 def test_of_ten_workers_after_an_expired_lease_one_takes_over(harness: ClaimingHarness, clock: Clock) -> None:
     stores = [harness.open(clock) for _ in range(WORKERS)]
 
-    for _ in range(ROUNDS):
+    for _ in range(harness.rounds // 2):
         harness.given_jobs_by(stores[0], 1, clock)
         late = take_one(stores[0], lease=10)
         clock.advance(10)
@@ -106,7 +104,7 @@ def test_of_ten_workers_after_an_expired_lease_one_takes_over(harness: ClaimingH
 def test_an_extension_and_a_reap_at_once_never_both_win(harness: ClaimingHarness, clock: Clock) -> None:
     first, second = harness.open(clock), harness.open(clock)
 
-    for _ in range(PAIRED_ROUNDS):
+    for _ in range(harness.rounds):
         harness.given_jobs_by(first, 1, clock)
         taken = take_one(first, lease=10)
         clock.advance(10)
@@ -124,7 +122,7 @@ def test_an_extension_and_a_reap_at_once_never_both_win(harness: ClaimingHarness
 def test_a_cancel_and_a_settlement_at_once_leave_the_job_cancelled(harness: ClaimingHarness, clock: Clock) -> None:
     first, second = harness.open(clock), harness.open(clock)
 
-    for _ in range(PAIRED_ROUNDS):
+    for _ in range(harness.rounds):
         harness.given_jobs_by(first, 1, clock)
         taken = take_one(first)
         landed, moved = both_at_once(
@@ -139,7 +137,7 @@ def test_a_cancel_and_a_settlement_at_once_leave_the_job_cancelled(harness: Clai
 def test_a_cancel_and_a_completion_at_once_leave_the_job_completed(harness: ClaimingHarness) -> None:
     first, second = harness.open(), harness.open()
 
-    for _ in range(PAIRED_ROUNDS):
+    for _ in range(harness.rounds):
         harness.given_jobs_by(first, 1)
         taken = take_one(first)
         landed, _ = both_at_once(
@@ -153,7 +151,7 @@ def test_a_cancel_and_a_completion_at_once_leave_the_job_completed(harness: Clai
 def test_two_endings_of_one_claim_at_once_never_both_land(harness: ClaimingHarness) -> None:
     first, second = harness.open(), harness.open()
 
-    for _ in range(PAIRED_ROUNDS):
+    for _ in range(harness.rounds):
         harness.given_jobs_by(first, 1)
         taken = take_one(first)
         done, stopped = both_at_once(
@@ -167,7 +165,7 @@ def test_two_endings_of_one_claim_at_once_never_both_land(harness: ClaimingHarne
 def test_two_reapers_at_once_count_each_crash_once(harness: ClaimingHarness, clock: Clock) -> None:
     first, second = harness.open(clock), harness.open(clock)
 
-    for _ in range(ROUNDS):
+    for _ in range(harness.rounds // 2):
         ids = harness.given_jobs_by(first, 20, clock)
         take(first, limit=20, lease=10)
         clock.advance(10)
@@ -181,7 +179,7 @@ def test_two_reapers_at_once_count_each_crash_once(harness: ClaimingHarness, clo
 def test_a_retry_and_a_claim_at_once_leave_no_job_behind(harness: ClaimingHarness, clock: Clock) -> None:
     first, second = harness.open(clock), harness.open(clock)
 
-    for _ in range(PAIRED_ROUNDS):
+    for _ in range(harness.rounds):
         (id,) = harness.given_jobs_by(first, 1, clock)
         settle(first, failed(take_one(first), final=True))
         moved, taken = both_at_once(partial(first.move, [id], Move.RETRY), partial(take, second))
@@ -195,7 +193,7 @@ def test_a_retry_and_a_claim_at_once_leave_no_job_behind(harness: ClaimingHarnes
 def test_two_claims_of_one_token_at_once_take_no_job_twice(harness: ClaimingHarness) -> None:
     first, second = harness.open(), harness.open()
 
-    for _ in range(PAIRED_ROUNDS):
+    for _ in range(harness.rounds):
         harness.given_jobs_by(first, 4)
         asked = request(limit=2)
         one, other = at_once([partial(first.claim, asked), partial(second.claim, asked)])
@@ -209,7 +207,7 @@ def test_two_claims_of_one_token_at_once_take_no_job_twice(harness: ClaimingHarn
 def test_two_batches_of_the_same_jobs_in_opposite_order_do_not_block_each_other(harness: ClaimingHarness) -> None:
     first, second = harness.open(), harness.open()
 
-    for _ in range(ROUNDS):
+    for _ in range(harness.rounds // 2):
         harness.given_jobs_by(first, 20)
         taken = take(first, limit=20)
         ids = [each.id for each in taken]
@@ -241,7 +239,7 @@ def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(harness: ClaimingHarness)
             seen.add(reader.stats().total("cancelled") % 20)
 
     def move() -> None:
-        for _ in range(ROUNDS):
+        for _ in range(harness.rounds // 2):
             store.move(harness.given_jobs_by(store, 20), Move.CANCEL)
         is_over.set()
 

@@ -11,6 +11,8 @@ from tenure.testing.conformance.machine import compare
 
 
 def test_random_operations_are_answered_as_by_the_reference(harness: Harness) -> None:
+    """Takes long: random sequences of operations are compared, and shrunk if they differ."""
+
     def open_pair(clock: Clock) -> tuple[Backend, Backend]:
         harness.clear()
         return Memory(clock=clock), harness.open(clock)
