@@ -129,14 +129,14 @@ def _add_forks(jobs: tenure.Jobs) -> None:
 
 def _add_poison(jobs: tenure.Jobs, stage: Stage) -> None:
     def begin() -> None:
-        """Wait for others to be claimed by this process, so that they are in its buffer when it dies.
+        """Wait until other jobs that are due are claimed by this process: they are in its buffer when it dies.
 
-        After a crash for a moment only: maybe there are no others any more, or none may be beside it.
+        After a crash for a moment only: no job may be claimed beside one that has crashed.
         """
         stage.tell("began")
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         waits_until = time.monotonic() + (0.5 if tenure.current().job.crashes else PATIENCE)
-        while time.monotonic() < waits_until and jobs.stats().total("running") < 3:
+        while time.monotonic() < waits_until and (stats := jobs.stats()).total("due") and stats.total("running") < 3:
             time.sleep(TICK)
 
     @jobs.task
