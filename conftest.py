@@ -259,9 +259,9 @@ def own_redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnR
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only higher tiers have."""
     unwanted = [only_in_all.name] * (TIER < EVERYTHING) + [starts_processes.name] * (TIER == CORE)
-    left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
+    left_out = {item for item in items if any(map(item.get_closest_marker, unwanted))}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
 
 

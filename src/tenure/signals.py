@@ -30,7 +30,7 @@ class StopSignals:
         self._was_blocked = _set_blocked(is_blocked=False)
 
     def restore(self) -> None:
-        """Give each signal the effect that it had before."""
+        """Set the handlers and the mask of before."""
         _set_blocked(is_blocked=self._was_blocked)
         for each, handler in self._before.items():
             # None: the handler was set by code that is not Python, and cannot be set again.
