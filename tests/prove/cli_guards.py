@@ -21,6 +21,8 @@ CLI_GUARDS = [
     Guard("a signal is told by the exit code", "cli/commands/execute.py", "        return 128 + signals.received[0]\n", "        return Code.FAILED\n"),
     Guard("a signal ends a wait", "cli/taking.py", "while not signals.received:", "while True:"),
     Guard("an ignored signal stays ignored", "signals.py", "if each is signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN]", "]"),
+    Guard("SIGTERM stops a worker that started with it ignored", "signals.py", "each is signal.SIGTERM or signal.getsignal", "signal.getsignal"),
+    Guard("SIGTERM stops a worker that started with it blocked", "signals.py", "self._was_blocked = _set_blocked(is_blocked=False)", "self._was_blocked = False"),
     Guard("a time limit holds", "cli/attempt.py", "return Stop.TIME_LIMIT if limit_at is not None and now >= limit_at else None", "return None"),
     Guard("a time limit is a failure", "cli/attempt.py", "        if self._stop is Stop.TIME_LIMIT:\n", "        if False:\n"),
     Guard("a loss ends the command", "cli/attempt.py", "        if self._claim.is_lost:\n            return Stop.LOST\n", ""),

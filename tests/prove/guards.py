@@ -109,6 +109,7 @@ CLI_TESTS = [
     "tests/cli/test_exec_stopped.py",
     "tests/cli/test_exec_refused.py",
     "tests/cli/test_work.py",
+    "tests/cli/test_signals.py",
 ]
 SUPERVISOR_TESTS = [*PYTEST, "tests/supervisor"]
 SQLITE_TABLE_TESTS = [
