@@ -12,6 +12,7 @@ from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.statement import statement
 from tenure.backends.postgres.wire import Step
 from tenure.backends.protocol import Clock
+from tests.servers.sessions import by_hand
 
 FLUSH = statement("select to_json(true) from pg_stat_force_next_flush()")
 
@@ -39,7 +40,7 @@ class Place:
 
     def execute(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
         """Do something to the tables by hand; in the text, S is the schema."""
-        with psycopg.connect(self.server, autocommit=True) as connection:
+        with by_hand(self.server) as connection:
             cursor = connection.execute(text.replace("S.", f"{self.schema}.").encode(), values or None)
             rows = cursor.fetchall() if cursor.description else []
             # What this has touched is told now, and not at some moment after the end, in the middle of what is counted.

@@ -211,7 +211,7 @@ TABLE_CLIENT_GUARDS = [
     Guard("an empty condition is refused", "core/fragments.py", '    if all(each.kind == "comment" or each.text.isspace() for each in found):\n', "    if False:\n"),
     Guard("a value that is not given is refused", "core/fragments.py", "        if name not in params:\n", "        if False:\n"),
     Guard("a comment hides nothing of the statement", "core/fragments.py", '" " if each.kind == "comment" else each.text', "each.text"),
-    Guard("a name in a quote is no value", "core/fragments.py", 'place(each.text[1:]) if each.kind == "value" else', 'place(each.text[1:]) if each.text.startswith((":", "\':")) else'),
+    Guard("a name in a quote is no value", "core/fragments.py", 'place(each[0][1:]) if each.lastgroup == "value" else', 'place(each[0][1:]) if each[0].startswith((":", "\':")) else'),
     Guard("a name is quoted whatever it has", "core/table.py", """name.replace('"', '""')""", "name"),
     Guard("a name fits the server", "core/table_options.py", "    if len(value.encode()) > LONGEST_IDENTIFIER:\n", "    if False:\n"),
     Guard("a name that is made is of one table", "core/table.py", ' + f"_{digest}"', ' + "_"'),

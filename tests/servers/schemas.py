@@ -7,6 +7,7 @@ import psycopg
 
 from tenure.backends.postgres import PostgreSQL
 from tests.servers.postgres import Server
+from tests.servers.sessions import Sessions
 
 TABLES = ("jobs", "finished", "history", "lanes", "paused", "counts", "workers", "schedules")
 OTHER_TABLES = ("versions", "store")
@@ -46,7 +47,7 @@ DESCRIPTION = """
         join pg_class c on c.oid = t.tgrelid
         where c.relnamespace = to_regnamespace(%(schema)s)
         union all
-        select concat_ws(' ', 'function', oid::regprocedure, md5(prosrc), proconfig, proowner,
+        select concat_ws(' ', 'function', oid::regprocedure, md5(replace(prosrc, %(schema)s, 'S')), proconfig, proowner,
                          coalesce(proacl, acldefault('f', proowner)))
         from pg_proc
         where pronamespace = to_regnamespace(%(schema)s)
@@ -66,6 +67,7 @@ class Schemas:
     def __init__(self) -> None:
         self._empty: defaultdict[str, list[str]] = defaultdict(list)
         self._descriptions: dict[str, str] = {}
+        self._sessions = Sessions()
 
     def take(self, server: Server) -> str:
         """Return a schema that is as `migrate` makes it, and empty."""
@@ -75,20 +77,23 @@ class Schemas:
 
     def give_back(self, server: Server, schema: str) -> None:
         """Empty it; or drop it, if somebody is still at it, or it is not as it was made."""
-        with psycopg.connect(server.url, autocommit=True) as connection:
+        with self._sessions.one(server.url) as connection:
             try:
-                connection.execute(f"set lock_timeout = '{PATIENCE}'".encode())
-                connection.execute("; ".join(f"delete from {schema}.{table}" for table in TABLES).encode())
-                for (drop,) in connection.execute(MADE_BY_A_TEST, [schema, [*TABLES, *OTHER_TABLES]]).fetchall():
-                    connection.execute(drop)
+                with connection.transaction():
+                    connection.execute(f"set local lock_timeout = '{PATIENCE}'".encode())
+                    connection.execute("; ".join(f"delete from {schema}.{table}" for table in TABLES).encode())
+                    for (drop,) in connection.execute(MADE_BY_A_TEST, [schema, [*TABLES, *OTHER_TABLES]]).fetchall():
+                        connection.execute(drop)
                 is_whole = described(schema, connection) == self._descriptions[server.url]
             except psycopg.errors.Error:
                 is_whole = False
             if is_whole:
                 self._empty[server.url].append(schema)
-                return
-            connection.execute("set lock_timeout = 0")
-            connection.execute(f"drop schema if exists {schema} cascade".encode())
+            else:
+                connection.execute(f"drop schema if exists {schema} cascade".encode())
+
+    def close(self) -> None:
+        self._sessions.close()
 
     def _make(self, server: Server) -> str:
         schema = f"tenure_{uuid4().hex}"
@@ -96,7 +101,7 @@ class Schemas:
         store.migrate()
         store.close()
         if server.url not in self._descriptions:
-            with psycopg.connect(server.url, autocommit=True) as connection:
+            with self._sessions.one(server.url) as connection:
                 self._descriptions[server.url] = described(schema, connection)
         return schema
 

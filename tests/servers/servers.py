@@ -53,6 +53,7 @@ class Servers:
         self._redis_cluster: RedisCluster | None = None
         self._running = ExitStack()
         self._running.callback(self.prefixes.close)
+        self._running.callback(self.schemas.close)
 
     def shared(self, name: str) -> Server:
         """Return the server of this name that all tests of the process share. It is fast, and forgets in a crash."""

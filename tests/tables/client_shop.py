@@ -13,6 +13,7 @@ import psycopg
 
 import tenure
 from tests.servers.servers import Servers
+from tests.servers.sessions import by_hand
 
 WORDS: tenure.StateWords = {"queued": "pending", "running": "processing", "completed": "done"}
 COLUMNS: tenure.Columns = {"state": "status", "attempts": "tries", "error": "last_error"}
@@ -112,9 +113,9 @@ class SQLiteShop(Shop):
 
 
 class PostgresShop(Shop):
-    def __init__(self, url: str, schema: str) -> None:
+    def __init__(self, url: str, schema: str, connection: "psycopg.Connection[Any]") -> None:
         self.url, self.schema = url, schema
-        self._connection = psycopg.connect(url, autocommit=True)
+        self._connection = connection
         self.rows(f"create schema {schema}")
         for statement in (ORDERS, INVOICES):
             self.rows(statement)
@@ -129,7 +130,6 @@ class PostgresShop(Shop):
 
     def close(self) -> None:
         self.rows(f"drop schema if exists {self.schema}, {self.schema}_jobs cascade")
-        self._connection.close()
 
 
 @contextmanager
@@ -138,8 +138,10 @@ def shop_on(engine: str, servers: Servers, folder: Path) -> Iterator[Shop]:
     if engine == "sqlite":
         yield SQLiteShop(folder)
         return
-    shop = PostgresShop(servers.shared(engine).url, f"shop_{uuid4().hex}")
-    try:
-        yield shop
-    finally:
-        shop.close()
+    url = servers.shared(engine).url
+    with by_hand(url) as connection:
+        shop = PostgresShop(url, f"shop_{uuid4().hex}", connection)
+        try:
+            yield shop
+        finally:
+            shop.close()

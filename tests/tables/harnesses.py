@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from tenure.testing import ClaimingHarness
 from tests.servers.servers import Servers, shared_names
+from tests.servers.sessions import by_hand
 
 KINDS = ("table", "sidecar")
 
@@ -27,5 +28,10 @@ def made(name: str, servers: Servers) -> Iterator[ClaimingHarness]:
         return
     from tests.tables.postgres_harness import PostgresTableHarness
 
-    with PostgresTableHarness(servers.shared(engine), is_sidecar=is_sidecar) as harness:
-        yield harness
+    server = servers.shared(engine)
+    with by_hand(server.url) as connection:
+        harness = PostgresTableHarness(server, connection, is_sidecar=is_sidecar)
+        try:
+            yield harness
+        finally:
+            harness.remove()

@@ -1,8 +1,7 @@
 """A table of a user's on PostgreSQL, with names of its own, that the conformance suite runs on."""
 
 from collections import defaultdict
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 from uuid import uuid4
 
 import psycopg
@@ -67,22 +66,12 @@ class PostgresTableHarness(ClaimingHarness):
     rounds = RACES
     _empty: ClassVar[defaultdict[tuple[str, bool], list[str]]] = defaultdict(list)
 
-    def __init__(self, server: Server, *, is_sidecar: bool) -> None:
+    def __init__(self, server: Server, connection: psycopg.Connection, *, is_sidecar: bool) -> None:
         self._server = server
+        self._connection = connection
         self._is_sidecar = is_sidecar
         self._opened: list[PostgresTable] = []
-        self._connection = psycopg.connect(server.url, autocommit=True)
-        self._schema = ""
-
-    def __enter__(self) -> Self:
         self._make()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._remove()
-        self._connection.close()
 
     @property
     def spec(self) -> TableSpec:
@@ -114,7 +103,7 @@ class PostgresTableHarness(ClaimingHarness):
         return [str(id) for (id,) in rows]
 
     def clear(self) -> None:
-        self._remove()
+        self.remove()
         self._make()
 
     def _make(self) -> None:
@@ -127,17 +116,17 @@ class PostgresTableHarness(ClaimingHarness):
         self._connection.execute(MADE.format(schema=self._schema).encode())
         self.open().migrate()
 
-    def _remove(self) -> None:
+    def remove(self) -> None:
         """Empty the tables for the next test; or drop them, if somebody is still at them."""
         for each in self._opened:
             each.close()
         self._opened = []
         tables = ["orders", "tenure_orders"] if self._is_sidecar else ["orders"]
         try:
-            self._connection.execute(f"set lock_timeout = '{PATIENCE}'".encode())
-            self._connection.execute("; ".join(f"delete from {self._schema}.{each}" for each in tables).encode())
+            with self._connection.transaction():
+                self._connection.execute(f"set local lock_timeout = '{PATIENCE}'".encode())
+                self._connection.execute("; ".join(f"delete from {self._schema}.{each}" for each in tables).encode())
         except psycopg.errors.Error:
-            self._connection.execute("set lock_timeout = 0")
             self._connection.execute(f"drop schema {self._schema} cascade".encode())
         else:
             self._empty[self._server.url, self._is_sidecar].append(self._schema)

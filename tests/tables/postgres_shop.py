@@ -15,6 +15,7 @@ from tenure.core.operations import Query
 from tenure.core.table import TableSpec
 from tenure.core.table_options import table_spec
 from tests.servers.postgres import Server
+from tests.servers.sessions import by_hand
 
 ORDERS = "create table S.orders (id bigint primary key, source text, status text not null default 'queued')"
 """A table as most tests have it."""
@@ -23,10 +24,10 @@ ORDERS = "create table S.orders (id bigint primary key, source text, status text
 class Shop:
     """In what is executed, S is the schema."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, connection: psycopg.Connection) -> None:
         self.url = server.url
         self.schema = f"shop_{uuid4().hex}"
-        self.connection = psycopg.connect(server.url, autocommit=True)
+        self.connection = connection
         self._opened: list[PostgresTable] = []
 
     def execute(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -58,17 +59,17 @@ class Shop:
         for each in self._opened:
             each.close()
         self.connection.execute(f"drop schema {self.schema} cascade".encode())
-        self.connection.close()
 
 
 @contextmanager
 def new_shop(server: Server) -> Iterator[Shop]:
-    shop = Shop(server)
-    shop.connection.execute(f"create schema {shop.schema}".encode())
-    try:
-        yield shop
-    finally:
-        shop.close()
+    with by_hand(server.url) as connection:
+        shop = Shop(server, connection)
+        connection.execute(f"create schema {shop.schema}".encode())
+        try:
+            yield shop
+        finally:
+            shop.close()
 
 
 def statements_of(layout: Layout) -> list[str]:

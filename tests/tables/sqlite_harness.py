@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -106,8 +107,20 @@ class SQLiteTableHarness(ClaimingHarness):
         self._folder.cleanup()
 
     def _make(self) -> None:
-        with closing(sqlite3.connect(self.path)) as db, db:
+        self.path.write_bytes(file_with(self.spec))
+        self._writer = self.open()
+
+
+@cache
+def file_with(spec: TableSpec) -> bytes:
+    """Return a file with an empty table that has been migrated."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "new.db"
+        with closing(sqlite3.connect(path)) as db, db:
             db.execute("pragma journal_mode = wal")
             db.execute(TABLE)
-        self._writer = self.open()
-        self._writer.migrate()
+        with closing(
+            SQLiteTable(Database(path, clock=None, synchronous="normal", timeout=60, is_bare=True), spec, is_owner=True)
+        ) as table:
+            table.migrate()
+        return path.read_bytes()

@@ -20,7 +20,7 @@ TOKEN = re.compile(
     | (?P<value>   (?<!:):[A-Za-z_]\w* )
     | (?P<open>    '|"|/\*|\*/|\$(?:[A-Za-z_]\w*)?\$ )
     | (?P<mark>    [();] )
-    | (?P<plain>   ::|[\w$]+|[^\w] )
+    | (?P<plain>   ::|[\w$]+|\s+|[^\w] )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -35,13 +35,19 @@ class Token(NamedTuple):
 def tokens(text: str) -> Iterator[Token]:
     """Yield the parts of a statement; together they are the statement."""
     for match in TOKEN.finditer(text):
-        kind = match.lastgroup if match.lastgroup != "tag" else "quoted"
-        yield Token(kind or "plain", match[0])
+        yield Token(_kind(match), match[0])
 
 
 def with_values(text: str, place: Callable[[str], str]) -> str:
     """Return a statement with each `:name` replaced by what stands for that value; quotes stay as they are."""
-    return "".join(place(each.text[1:]) if each.kind == "value" else each.text for each in tokens(text))
+    return TOKEN.sub(lambda each: place(each[0][1:]) if each.lastgroup == "value" else each[0], text)
+
+
+def indented(text: str, margin: str) -> str:
+    """Return a statement with its lines but the first so far in; within quotes they stay as they are."""
+    if not margin or "\n" not in text:
+        return text
+    return TOKEN.sub(lambda each: each[0] if _kind(each) == "quoted" else each[0].replace("\n", f"\n{margin}"), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +98,7 @@ def _refuse(option: str, text: str, found: list[Token]) -> None:
         raise ConfigurationError(f"{option} has parentheses that do not match: {text!r}")
     if all(each.kind == "comment" or each.text.isspace() for each in found):
         raise ConfigurationError(f"{option} is empty; leave it out, or give a condition")
+
+
+def _kind(match: re.Match[str]) -> str:
+    return "quoted" if match.lastgroup == "tag" else str(match.lastgroup)

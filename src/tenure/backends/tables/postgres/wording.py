@@ -15,7 +15,7 @@ from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, literal
 from tenure.backends.tables.postgres.numbering import numbered
 from tenure.backends.tables.postgres.turns import Turn, is_before, turns_of
 from tenure.core.checks import EARLIEST
-from tenure.core.fragments import Fragment, tokens
+from tenure.core.fragments import Fragment, indented
 from tenure.core.job import HISTORY_KEPT, State
 from tenure.core.operations import LARGEST_BATCH
 from tenure.core.table import Role, quoted
@@ -361,15 +361,11 @@ CANCELLED: Fragments = {
 
 def filled(template: str, fragments: Fragments) -> str:
     """Return a text with the fragments that it names, their lines as far in as the line that they stand on."""
-    return "\n".join(_indented(line.format(**fragments), line) for line in template.split("\n"))
+    return "\n".join(indented(line.format(**fragments), _margin(line)) for line in template.split("\n"))
 
 
-def _indented(text: str, line: str) -> str:
-    margin = line[: len(line) - len(line.lstrip())]
-    # A line that ends within quotes is not ours to move.
-    return "".join(
-        each.text if each.kind == "quoted" else each.text.replace("\n", f"\n{margin}") for each in tokens(text)
-    )
+def _margin(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _written(fragment: Fragment | None) -> str:

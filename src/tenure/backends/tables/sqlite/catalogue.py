@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tenure.backends.sql import statements
 from tenure.core import checks
@@ -79,6 +80,7 @@ class Thing:
         return any(each and each <= wanted for each in [key, *found])
 
 
+@lru_cache(maxsize=4_096)
 def folded(name: str) -> str:
     """Return a name as SQLite compares it: small and capital letters are the same, if they are of ASCII."""
     return re.sub("[A-Z]+", lambda capitals: capitals[0].lower(), name)
