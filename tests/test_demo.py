@@ -145,6 +145,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+@only_in_all
 def test_a_worker_is_killed_and_one_frozen_and_every_line_holds(tmp_path: Path) -> None:
     """Takes long: the whole demo runs, with four workers and real leases."""
     out, err = demonstrate(tmp_path).communicate(timeout=240)

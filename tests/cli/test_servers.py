@@ -16,7 +16,7 @@ from tests.redis import stores as redis_stores
 from tests.servers.addresses import LOOPBACK
 from tests.servers.redis import DURABLE, OwnRedis, names
 from tests.servers.servers import Servers, shared_names, shared_redis_clusters, shared_redis_names
-from tests.tiers import starts_processes
+from tests.tiers import only_in_all, starts_processes
 
 POSTGRES = shared_names()[-1]
 REDIS = [shared_redis_names()[-1], *shared_redis_clusters()]
@@ -106,6 +106,7 @@ def test_a_job_is_claimed_by_one_command_and_completed_by_another(here: Shell) -
     assert (job["state"], job["result"]) == ("completed", 7)
 
 
+@only_in_all
 @starts_processes
 def test_processes_drain_together(here: Shell) -> None:
     here.write("app.py", APP)

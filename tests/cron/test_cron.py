@@ -16,6 +16,7 @@ from tenure.core.checks import name as checked_name
 from tenure.core.operations import LARGEST_BATCH
 from tenure.cron import Missed, Schedule
 from tenure.errors import ConfigurationError
+from tests.tiers import amount
 
 BERLIN, NEW_YORK, LORD_HOWE, SAO_PAULO = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo"
 
@@ -71,7 +72,13 @@ def test_a_fixed_time_that_is_skipped_or_repeated_is_due_once(
     assert [f"{slot:%m-%d %H:%M}" for slot in found] == expected
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=amount(60, 15),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(
     zone=some.sampled_from([BERLIN, NEW_YORK, LORD_HOWE, SAO_PAULO]),
     hour=some.sampled_from([0, 1, 2, 3, 23]) | some.integers(0, 23),
@@ -199,7 +206,11 @@ near_moments = some.lists(around_a_change, min_size=3, max_size=3).map(sorted)
 changes = some.sampled_from(CHANGES)
 expressions = some.sampled_from(EXPRESSIONS)
 anything = settings(
-    derandomize=True, database=None, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow]
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=amount(150, 40),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 

@@ -14,4 +14,4 @@ def open_pair(clock: Clock) -> tuple[Backend, Backend]:
 
 def test_random_operations_are_answered_as_by_the_plain_model() -> None:
     """Takes long: 150 sequences of 50 random operations are compared."""
-    compare(open_pair, examples=amount(150, 40), steps=50)
+    compare(open_pair, examples=amount(150, 20), steps=50)

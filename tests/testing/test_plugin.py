@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.tiers import only_in_all
+from tests.tiers import first_in_all_tiers, only_in_all
 
 pytest_plugins = ["pytester"]
 
@@ -48,7 +48,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error", *arguments)
 
 
-@pytest.mark.parametrize("name", ["app:jobs", "app:ajobs"])
+@pytest.mark.parametrize("name", first_in_all_tiers(["app:jobs", "app:ajobs"]))
 def test_the_fixtures_use_the_jobs_that_a_setting_names(pytester: pytest.Pytester, name: str) -> None:
     pytester.makeini(f"[pytest]\npythonpath = .\ntenure_jobs = {name}")
     pytester.makepyfile(app=APP, test_app=TESTS)
