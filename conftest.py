@@ -77,7 +77,7 @@ class OwnHarness(Harness):
     """One of tenure's own stores."""
 
     rounds = RACES
-    random_examples = amount(60, 10)
+    random_examples = amount(40, 10)
 
 
 class MemoryHarness(OwnHarness):

@@ -22,7 +22,7 @@ from rich.console import Console
 import tenure
 from tenure.demo import __main__ as demo
 from tenure.demo import story
-from tenure.demo.crew import WORKERS, WorkerFailed, crew_on, url_of
+from tenure.demo.crew import WORKERS, Member, WorkerFailed, crew_on, url_of
 from tenure.demo.report import Caught, Line, Played, examine
 from tenure.demo.screen import Glance, Records, Row, Screen
 from tenure.demo.traces import WRITE, Trace, create_receipts, starts_beside, write_start
@@ -143,6 +143,32 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+SPINNING = """
+import threading
+for _ in range(20):
+    threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+print("spinning", flush=True)
+threading.Event().wait()
+"""
+
+
+def test_a_worker_that_is_frozen_does_nothing_any_more() -> None:
+    with subprocess.Popen([sys.executable, "-c", SPINNING], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        member = Member(1, "worker", process.pid)
+        found: set[str] = set()
+        for _ in range(20):
+            member.freeze()
+            found |= {
+                each.read_text().rpartition(") ")[2][0] for each in Path(f"/proc/{process.pid}/task").glob("*/stat")
+            }
+            member.thaw()
+        process.kill()
+
+    assert found == {"T"}
 
 
 @only_in_all

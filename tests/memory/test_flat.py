@@ -20,7 +20,7 @@ from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, extend, request, settle, take, taken_by, token
 from tests.tiers import amount
 
-MANY, SOME = amount(100_000, 5_000), 1_000
+MANY, SOME = amount(20_000, 5_000), 1_000
 
 
 def filled(*, queued: int, in_the_way: int) -> Memory:
@@ -45,11 +45,11 @@ def small() -> Memory:
 
 @pytest.fixture(scope="module")
 def large() -> Memory:
-    """Many due jobs, a tenth as many scheduled ones of higher priority, and of another type; in tier 2 a million."""
+    """Many due jobs, a tenth as many scheduled ones of higher priority, and of another type; in tier 2 200,000."""
     gc.disable()
     store = filled(queued=10 * MANY, in_the_way=MANY)
     gc.enable()
-    # A million jobs are not looked through again whenever a test collects garbage.
+    # Very many jobs are not looked through again whenever a test collects garbage.
     gc.freeze()
     return store
 

@@ -62,7 +62,8 @@ def round_trip(jobs: tenure.Jobs) -> bool:
 def test_a_client_is_a_store_however_it_is_set(proxy: Proxy, place: Place, options: dict[str, Any]) -> None:
     with redis.Redis(host=LOOPBACK, port=proxy.port, **options) as client:
         assert round_trip(tenure.Jobs(tenure.RedisStore(client, prefix=place.prefix)))
-        client.delete(*client.keys(f"{{{place.prefix}}}*"))
+    with redis.Redis(host=LOOPBACK, port=proxy.port, db=options.get("db", 0)) as patient:
+        patient.delete(*patient.keys(f"{{{place.prefix}}}*"))
 
 
 def test_a_client_alone_names_the_store_with_the_usual_prefix(own_redis: OwnRedis) -> None:

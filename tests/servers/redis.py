@@ -16,6 +16,7 @@ from tempfile import mkdtemp
 
 import redis
 
+from tenure.demo.crew import until_stopped
 from tests.servers.addresses import LOOPBACK, free_port, must_be_short
 from tests.servers.process import PATIENCE, Account, Process
 from tests.tiers import one_of_a_kind
@@ -167,6 +168,7 @@ class OwnRedis:
     def pause(self) -> None:
         """Let it stand still: it accepts connections and requests, and answers none."""
         os.kill(self._running().pid, signal.SIGSTOP)
+        until_stopped(self._running().pid)
 
     def resume(self) -> None:
         """Let it go on; all that has come meanwhile is answered."""

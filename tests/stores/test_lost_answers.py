@@ -25,7 +25,7 @@ from tests.servers.servers import Servers
 from tests.stores.lost_answers import ALL, KINDS, ProxiedStore
 from tests.tiers import only_in_all
 
-IMPATIENT = "&timeout=0.5"
+IMPATIENT = "&timeout=1.5"
 
 CUTS = [(name, cut) for name, kind in KINDS.items() for cut in kind.cuts]
 CUTS_WITHOUT_RESULT = [(name, cut) for name, cut in CUTS if not KINDS[name].cuts[cut].needs_result]

@@ -8,6 +8,7 @@ import pytest
 
 import tenure
 from tenure import Outcome, State
+from tenure.demo.crew import until_stopped
 from tenure.supervisor import How
 from tests.processes.stage import PATIENCE, Stage, until
 from tests.supervisor.program import plan_on, refusal_on
@@ -62,6 +63,7 @@ def is_alive(pid: int) -> bool:
 
 def freeze(pid: int) -> None:
     os.kill(pid, signal.SIGSTOP)
+    until_stopped(pid)
 
 
 def is_all_done(jobs: tenure.Jobs) -> bool:

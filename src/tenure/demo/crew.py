@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ LEASE = 6.0
 """Seconds. Longer than it takes to take back what a killed worker held, even on a slow machine."""
 PATIENCE = 30.0
 """Seconds to wait for other writers; on a slow disk, with four of them, that can be long."""
+STOPPING = 0.5
+"""Seconds until a process that was told to stop has stopped, where the system does not tell of its threads."""
 GRACE = 2.0
 """Seconds that a worker may take to end its runs when it is told to end."""
 MARGIN = 8.0
@@ -56,10 +59,11 @@ class Member:
         return f"worker {self.number} (pid {self.pid})"
 
     def freeze(self) -> None:
-        """Stop it wherever it is."""
+        """Stop it wherever it is, and return when it has stopped."""
         # First: if this is interrupted, it is thawed all the same.
         self.fate = Fate.FROZEN
         self._send(signal.SIGSTOP)
+        until_stopped(self.pid)
 
     def thaw(self) -> None:
         self._send(signal.SIGCONT)
@@ -74,6 +78,24 @@ class Member:
             os.kill(self.pid, number)
         except ProcessLookupError:
             raise WorkerFailed(f"{self} is gone, and was not to be") from None
+
+
+def until_stopped(pid: int) -> None:
+    """Wait until a process that was told to stop has stopped.
+
+    Each of its threads goes on until it has its turn, which takes a while on a busy machine: it may still take a lock.
+    """
+    threads = Path(f"/proc/{pid}/task")
+    if not threads.exists():
+        time.sleep(STOPPING)
+    with suppress(OSError):
+        while any(_state_of(each) in "RSD" for each in threads.iterdir()):
+            time.sleep(0.01)
+
+
+def _state_of(thread: Path) -> str:
+    _, _, after_name = (thread / "stat").read_text().rpartition(") ")
+    return after_name[0]
 
 
 class Crew:
