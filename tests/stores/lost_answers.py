@@ -75,7 +75,7 @@ class ProxiedStore(ABC):
     cut_off: ClassVar[str]
     silent: ClassVar[str]
     does_not_greet: ClassVar[str]
-    """What `StoreUnavailable` says of it, as regular expressions; the last two with a timeout of 0.5 s."""
+    """What `StoreUnavailable` says of it, as regular expressions; the last two with a timeout of 1.5 s."""
 
     def __init__(self, servers: Servers, name: str, proxy: Proxy) -> None:
         self._servers = servers
@@ -135,7 +135,7 @@ class ProxiedPostgres(ProxiedStore):
     cuts_of_a_wait = cuts
     held = BESIDE
     cut_off = "server closed the connection"
-    silent = "the server did not answer within 1 s"
+    silent = "the server did not answer within 3 s"
     does_not_greet = "timeout expired"
 
     def __init__(self, servers: Servers, name: str, proxy: PostgresProxy, schema: Schema) -> None:
@@ -183,7 +183,7 @@ class ProxiedRedis(ProxiedStore):
     }
     held = 3
     cut_off = "cannot be reached"
-    silent = does_not_greet = r"did not answer within 0\.5 s"
+    silent = does_not_greet = r"did not answer within 1\.5 s"
 
     proxy: RedisProxy
 
