@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from tests.cli.terminal import Terminal
-from tests.tiers import starts_processes
+from tests.tiers import only_in_all, starts_processes
 
 pytestmark = starts_processes
 
@@ -12,6 +12,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "shell.md"
 BLOCKS = re.findall(r"```bash\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
 
 
+@only_in_all
 def test_every_block_of_the_guide_does_what_it_says(terminal: Terminal) -> None:
     """Takes long: every command of the guide is a process."""
     with terminal.jobs() as jobs:

@@ -28,7 +28,7 @@ from tests.servers.servers import Servers, shared_names
 from tests.tiers import amount
 
 FEW = Crowd(queued=2_000, scheduled=1_000, others=1_000, running=1_000, finished=2_000)
-SOME = Crowd(queued=100_000, scheduled=50_000, others=50_000, running=10_000, finished=100_000)
+SOME = Crowd(queued=40_000, scheduled=20_000, others=20_000, running=10_000, finished=40_000)
 MANY = Crowd(queued=1_000_000, scheduled=100_000, others=100_000, running=10_000, finished=1_000_000)
 
 OTHERS = 25
