@@ -71,3 +71,14 @@ def one_that_holds(told: int, alive: Collection[int]) -> int:
 def wait_for(children: Sequence[int]) -> list[int]:
     """Return the exit codes of these children, when they have ended."""
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+class Interrupts:
+    """Raises KeyboardInterrupt, once for each time that it is set."""
+
+    def __init__(self) -> None:
+        self.raised = 0
+
+    def __call__(self, *_: object) -> None:
+        self.raised += 1
+        raise KeyboardInterrupt

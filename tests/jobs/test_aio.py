@@ -302,9 +302,9 @@ def test_leases_are_kept_while_the_loop_is_blocked(ajobs: tenure.AsyncJobs) -> N
 
     async def main() -> tuple[list[tenure.Claim], bool]:
         await ajobs.enqueue("work")
-        async with await ajobs.claim(lease=3) as claims:
+        async with await ajobs.claim(lease=5) as claims:
             # Longer than the lease, and no other coroutine gets a turn.
-            threading.Event().wait(4)
+            threading.Event().wait(6)
             stolen = ajobs.sync.claim()
             return stolen, claims[0].is_lost
 

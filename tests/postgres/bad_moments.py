@@ -20,7 +20,7 @@ from tenure.backends.postgres.statement import statement
 from tenure.backends.postgres.wire import Step
 from tenure.core.operations import Beat, Purge
 from tenure.testing.conformance.building import completed, entry, job_of, settle, take_one
-from tests.playing import play_in, wait_for
+from tests.playing import Interrupts, play_in, wait_for
 from tests.postgres.stores import Place
 from tests.processes.stage import until
 
@@ -116,17 +116,6 @@ def busy(store: PostgreSQL) -> Iterator[None]:
     for thread in threads:
         thread.join(LONG)
         assert not thread.is_alive()
-
-
-class Interrupts:
-    """Raises KeyboardInterrupt, once for each time that it is set."""
-
-    def __init__(self) -> None:
-        self.raised = 0
-
-    def __call__(self, *_: object) -> None:
-        self.raised += 1
-        raise KeyboardInterrupt
 
 
 def interrupted(place: Place, number: str) -> object:

@@ -353,8 +353,8 @@ def test_a_handler_that_lets_nothing_else_run_for_longer_than_its_lease_keeps_it
 ) -> None:
     """Takes long: a handler blocks its process for longer than a lease."""
     # By two seconds: a rival looks every second.
-    jobs.enqueue(kind, {"seconds": 5}, id="job")
-    busy, rival = crew.start(lease=3), crew.start(lease=3)
+    jobs.enqueue(kind, {"seconds": 7}, id="job")
+    busy, rival = crew.start(lease=5), crew.start(lease=5)
 
     job = jobs.wait_for("job", timeout=PATIENCE)
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.playing import LONGEST, fork, one_that_holds, play_in, say_that_one_holds, wait_for
+from tests.playing import LONGEST, Interrupts, fork, one_that_holds, play_in, say_that_one_holds, wait_for
 
 import tenure
 from tenure.backends.sqlite import SQLite
@@ -278,23 +278,20 @@ def interrupted(path: str, number: str) -> object:
     random.seed(3)
     jobs = tenure.Jobs(f"sqlite:///{path}?timeout=60&synchronous=normal")
     jobs.enqueue("work")
-    interrupts = 0
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
-    while interrupts < int(number):
-        try:
-            # Again later: Python drops what is raised while it collects garbage.
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.004), 0.05)
-            while True:
+    interrupts = Interrupts()
+    signal.signal(signal.SIGALRM, interrupts)
+    while interrupts.raised < int(number):
+        before = interrupts.raised
+        with suppress(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.004))
+            # Python drops what is raised while it collects garbage.
+            while interrupts.raised == before:
                 jobs.enqueue("work")
                 jobs.stats()
                 for claim in jobs.claim(limit=2):
                     with claim.transaction() as connection:
                         connection.execute("create table if not exists receipts (job text)")
                         connection.execute("insert into receipts values (?)", (claim.id,))
-        except KeyboardInterrupt:
-            interrupts += 1
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
     jobs.enqueue("work", id="mine")
     others = wait_for([fork(lambda: SQLite(path, timeout=60).enqueue([NewJob("work").entry("another's")]))])
     thread = threading.Thread(target=jobs.enqueue, args=("work",), kwargs={"id": "a thread's"}, daemon=True)

@@ -155,7 +155,7 @@ def test_a_cancel_reaches_an_async_handler(jobs: tenure.Jobs) -> None:
         await asyncio.sleep(DEADLINE)
 
     id = slow.enqueue()
-    with jobs.worker(lease=3) as worker:
+    with jobs.worker(lease=6) as worker:
         until(lambda: job_of(jobs, id).state == "running")
         jobs.cancel(id)
         until(lambda: job_of(jobs, id).state == "cancelled")
@@ -172,7 +172,7 @@ def test_a_sync_handler_is_told_that_a_cancel_was_asked_for(jobs: tenure.Jobs) -
             time.sleep(0.005)
 
     id = slow.enqueue()
-    with jobs.worker(lease=3):
+    with jobs.worker(lease=6):
         until(lambda: job_of(jobs, id).state == "running")
         jobs.cancel(id)
         until(lambda: job_of(jobs, id).state == "cancelled")
@@ -247,13 +247,13 @@ def test_a_handler_that_blocks_the_loop_for_longer_than_its_lease_loses_nothing(
 
     @jobs.task
     async def blocks() -> str:
-        time.sleep(5)  # noqa: ASYNC251 - what it must not do
+        time.sleep(7)  # noqa: ASYNC251 - what it must not do
         return "done"
 
     id = blocks.enqueue()
-    with jobs.worker(lease=3):
+    with jobs.worker(lease=5):
         until(lambda: job_of(jobs, id).started_at)
-        until(lambda: datetime.now(UTC) > job_of(jobs, id).started_at + timedelta(seconds=3))  # type: ignore[operator]
+        until(lambda: datetime.now(UTC) > job_of(jobs, id).started_at + timedelta(seconds=5))  # type: ignore[operator]
         # The worker itself does not: while its loop stands still it claims nothing for that.
         reaped = jobs.reap()
         blocks.result(id, timeout=DEADLINE)

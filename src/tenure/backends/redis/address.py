@@ -58,12 +58,15 @@ class Address:
     def connect(self, node: Node | None = None) -> AbstractConnection:
         """Return a new connection, to this node if one is named."""
         there = {} if node is None else node._asdict()
-        connection = self.kind(**{**self.settings, **there, **self._ours()})
+        settings = {**self.settings, **there, **self._ours()}
+        connection = self.kind(**settings)
         try:
             connection.connect()
         except BaseException as exc:
             connection.disconnect()
-            # A credential provider of the caller may raise anything, and Python so for a name that no host can have.
+            if isinstance(exc, UnicodeError) and not _is_name_of_a_host(settings.get("host", "")):
+                raise ConnectionError(f"no host can have the name {settings['host']!r}") from exc
+            # A credential provider of the caller may raise anything.
             if isinstance(exc, Exception) and not isinstance(exc, RedisError | OSError):
                 raise ConnectionError(f"{type(exc).__name__}: {exc}") from exc
             raise
@@ -201,3 +204,11 @@ def _whole(option: str, text: str | None, default: int, least: int, most: int) -
     if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
         raise ConfigurationError(f"{option} must be a whole number from {least} to {most}, not {text!r}")
     return int(text)
+
+
+def _is_name_of_a_host(name: str) -> bool:
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
