@@ -17,6 +17,7 @@ from tests.servers.prefixes import Prefixes
 from tests.servers.redis import OwnRedis, RedisServer, Settings
 from tests.servers.redis_cluster import RedisCluster
 from tests.servers.schemas import Schemas
+from tests.servers.sessions import HANDS
 from tests.tiers import EVERYTHING, TIER
 
 GIVEN = "postgres-given"
@@ -54,6 +55,7 @@ class Servers:
         self._running = ExitStack()
         self._running.callback(self.prefixes.close)
         self._running.callback(self.schemas.close)
+        self._running.callback(HANDS.close)
 
     def shared(self, name: str) -> Server:
         """Return the server of this name that all tests of the process share. It is fast, and forgets in a crash."""
