@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.core.fragments import Fragment, fragment_of, tokens, with_values
+from tenure.core.fragments import Fragment, fragment_of, indented, tokens, with_values
 from tenure.errors import ConfigurationError
 
 VALUES = {"source": "scraper", "least": 3}
@@ -73,3 +73,19 @@ def test_each_value_of_a_statement_is_put_in_its_place() -> None:
     text = "select ':a', \":a\", :a, x::text from t where b = :b"
 
     assert with_values(text, lambda name: f"<{name}>") == "select ':a', \":a\", <a>, x::text from t where b = <b>"
+
+
+@pytest.mark.parametrize(
+    ("text", "margin", "expected"),
+    [
+        ("a\nand b", "  ", "a\n  and b"),
+        ("a\n  and b\n", "  ", "a\n    and b\n  "),
+        ("a = 'x\ny'\nand b", "  ", "a = 'x\ny'\n  and b"),
+        ("a = $t$x\ny$t$\nand b", " ", "a = $t$x\ny$t$\n and b"),
+        ('"a\nb" -- why\nand c', "  ", '"a\nb" -- why\n  and c'),
+        ("a\nand b", "", "a\nand b"),
+        ("a and b", "  ", "a and b"),
+    ],
+)
+def test_lines_are_set_in_but_within_quotes(text: str, margin: str, expected: str) -> None:
+    assert indented(text, margin) == expected
