@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,3 +128,21 @@ def test_a_lock_that_another_user_made_is_enough_to_be_read(path: Path) -> None:
     store.close()
 
     put(SQLite(path), "second")
+
+
+@pytest.mark.parametrize("block", ["reading", "writing"])
+def test_closing_does_not_wait_for_ever_for_a_block_that_a_signal_kept_from_being_left(path: Path, block: str) -> None:
+    store = SQLite(path, timeout=0.1)
+    put(store)
+    left = getattr(store.database, block)()
+    left.__enter__()
+
+    closing = threading.Thread(target=store.close, daemon=True)
+    closing.start()
+    closing.join(60)
+
+    assert not closing.is_alive()
+    left.__exit__(None, None, None)
+    put(store, "second")
+    store.close()
+    assert not Path(f"{path}-wal").exists()

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
@@ -169,11 +169,20 @@ class Database:
             raise trouble.of_the_caller(self.path, exc) from exc
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close what is open.
+
+        A thread that uses it is waited for as long as other writers are, no longer: a block that a signal interrupted
+        just when it was left holds its lock until the exception is gone, and with that this may have been called.
+        """
         self._refuse_inside_a_transaction()
-        if self._is_here():
-            with self._reading, self._turn.threads:
-                self._close(self._timeout)
+        if not self._is_here():
+            return
+        with ExitStack() as held:
+            for lock in (self._reading, self._turn.threads):
+                if not lock.acquire(timeout=self._timeout):
+                    return
+                held.callback(lock.release)
+            self._close(self._timeout)
 
     def finish(self) -> None:
         """Close what is open, if nobody is using it."""
