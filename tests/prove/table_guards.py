@@ -108,6 +108,7 @@ TABLE_POSTGRES_GUARDS = [
     Guard("where (beside a companion)", "row.sql", "  ({where}){has_key}\n  and not {is_taken}\n", "  true{has_key}\n  and not {is_taken}\n"),
     Guard("a row whose key has no value is left alone", "wording.py", 'is not null" for each in nullable),', 'is not null" for each in nullable[:0]),'),
     Guard("limit of a claim", "claim.sql", "    limit :limit\n    for no key update skip locked\n  ) first\n  limit", "    limit :limit + 1\n    for no key update skip locked\n  ) first\n  limit"),
+    Guard("limit of a claim beside a companion", "claim.sql", "    limit :limit\n    for no key update skip locked\n  ) first\n  cross", "    limit :limit + 1\n    for no key update skip locked\n  ) first\n  cross"),
     Guard("order of a claim", "claim.sql", "    order by {row_in_turn}\n    limit :limit\n    for no key update skip locked\n  ) first\n  limit", "    limit :limit\n    for no key update skip locked\n  ) first\n  limit"),
     Guard("priority", "turns.py", "is_descending=True, is_priority=True", "is_priority=True"),
     Guard("rows without a value come last", "turns.py", "nulls {'first' if is_reverse else 'last'}", "nulls {'last' if is_reverse else 'first'}"),
