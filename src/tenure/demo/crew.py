@@ -59,7 +59,7 @@ class Member:
         return f"worker {self.number} (pid {self.pid})"
 
     def freeze(self) -> None:
-        """Stop it wherever it is, and return when it has stopped."""
+        """Stop the worker at any point of its work; return when all its threads have stopped."""
         # First: if this is interrupted, it is thawed all the same.
         self.fate = Fate.FROZEN
         self._send(signal.SIGSTOP)

@@ -169,28 +169,17 @@ class Database:
             raise trouble.of_the_caller(self.path, exc) from exc
 
     def close(self) -> None:
-        """Close what is open.
+        """Close the connections, and wait at most the timeout for a thread that uses one.
 
-        A thread that uses it is waited for as long as other writers are, no longer: a block that a signal interrupted
-        just when it was left holds its lock until the exception is gone, and with that this may have been called.
+        A signal that arrives just as a block ends leaves the block's lock held while the exception lives, and the
+        exception may be what calls this: a wait without a limit would not end.
         """
         self._refuse_inside_a_transaction()
-        if not self._is_here():
-            return
-        with ExitStack() as held:
-            for lock in (self._reading, self._turn.threads):
-                if not lock.acquire(timeout=self._timeout):
-                    return
-                held.callback(lock.release)
-            self._close(self._timeout)
+        self._close_within(self._timeout)
 
     def finish(self) -> None:
-        """Close what is open, if nobody is using it."""
-        if self._is_here() and self._hold_threads(AT_THE_END):
-            try:
-                self._close(AT_THE_END)
-            finally:
-                self._let_threads_go()
+        """Close the connections, unless a thread uses one."""
+        self._close_within(AT_THE_END)
 
     def now(self) -> int:
         return microseconds(self._clock())
@@ -307,6 +296,16 @@ class Database:
                 self._close_one(reader)
         except TenureError:
             abandon(reader.db)
+
+    def _close_within(self, wait: float) -> None:
+        if not self._is_here():
+            return
+        with ExitStack() as held:
+            for lock in (self._reading, self._turn.threads):
+                if not lock.acquire(timeout=wait):
+                    return
+                held.callback(lock.release)
+            self._close(wait)
 
     def _close(self, wait: float) -> None:
         """Close everything; whoever calls it holds both locks of threads."""
