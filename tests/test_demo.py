@@ -20,12 +20,12 @@ import pytest
 from rich.console import Console
 
 import tenure
-from tenure.demo import __main__ as demo
-from tenure.demo import story
-from tenure.demo.crew import WORKERS, Member, WorkerFailed, crew_on, url_of
-from tenure.demo.report import Caught, Line, Played, examine
-from tenure.demo.screen import Glance, Records, Row, Screen
-from tenure.demo.traces import WRITE, Trace, create_receipts, starts_beside, write_start
+from tenure.cli.demo import __main__ as demo
+from tenure.cli.demo import story
+from tenure.cli.demo.crew import WORKERS, Member, WorkerFailed, crew_on, url_of
+from tenure.cli.demo.report import Caught, Line, Played, examine
+from tenure.cli.demo.screen import Glance, Records, Row, Screen
+from tenure.cli.demo.traces import WRITE, Trace, create_receipts, starts_beside, write_start
 from tests.tiers import only_in_all
 
 PATIENCE = 120.0

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tenure.cli.commands.work import work
+from tenure.client.worker_options import settings_of
 from tenure.service.health import PAGES, address_of
-from tenure.worker_options import settings_of
 
 DEPLOY = Path(__file__).parents[1] / "examples" / "deploy"
 UNIT = DEPLOY / "tenure.service"

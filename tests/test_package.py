@@ -17,7 +17,7 @@ def test_importing_tenure_imports_no_driver_and_no_command_line() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert HEAVY.isdisjoint(loaded)
-    assert "tenure.jobs" in loaded
+    assert "tenure.client.jobs" in loaded
     assert "tenure.backends.memory" not in loaded
 
 

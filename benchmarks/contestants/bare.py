@@ -13,12 +13,12 @@ from typing import Any
 
 from benchmarks.contestants.contract import LEASE, PAYLOAD
 from tenure.backends.sqlite import SQLite
-from tenure.backends.sqlite.claiming import CLAIM
-from tenure.backends.sqlite.enqueueing import ENQUEUE
+from tenure.backends.sqlite.claim import CLAIM
+from tenure.backends.sqlite.connect import Synchronous, connect
+from tenure.backends.sqlite.enqueue import ENQUEUE
 from tenure.backends.sqlite.lanes import LANES
-from tenure.backends.sqlite.opening import Synchronous, connect
-from tenure.backends.sqlite.settling import SETTLE
-from tenure.backends.sqlite.write import COUNTS
+from tenure.backends.sqlite.settle import SETTLE
+from tenure.backends.sqlite.write_transaction import COUNTS
 
 DAY = 86_400_000_000
 NAMES = {"queue": "default", "type": "work"}

@@ -12,13 +12,13 @@ from time import perf_counter
 from benchmarks.contestants.contract import LEASE
 from benchmarks.postgres.tenures import TYPE, TenureQueue
 from tenure.backends.postgres.address import address_of
-from tenure.backends.postgres.claiming import Hint, Place, rows_of, steps
+from tenure.backends.postgres.claim import Hint, Place, rows_of, steps
 from tenure.backends.postgres.database import Database
+from tenure.backends.postgres.encoding import array
+from tenure.backends.postgres.pipeline import BEGIN, COMMIT, Step, Wire
 from tenure.backends.postgres.rows import Row
-from tenure.backends.postgres.values import array
-from tenure.backends.postgres.wire import BEGIN, COMMIT, Step, Wire
 from tenure.core.operations import ClaimRequest
-from tenure.worker.supply import HINT_KEPT
+from tenure.worker.work_source import HINT_KEPT
 
 ID, KIND, QUEUE, PRIORITY, RUN_AT, FENCE, SEQUENCE = 0, 1, 2, 4, 5, 11, -1
 """Where these stand in a row."""

@@ -16,6 +16,8 @@ from benchmarks.redis.store import completions, request
 from tenure import NewJob
 from tenure.backends.protocol import SCAN, Backend
 from tenure.backends.urls import open_backend
+from tenure.client.identity import new_id
+from tenure.core.backoff import Backoff
 from tenure.core.job import Entry, Job
 from tenure.core.operations import (
     COUNTS_KEPT,
@@ -28,9 +30,7 @@ from tenure.core.operations import (
     Purge,
     Query,
 )
-from tenure.core.retry import Backoff
 from tenure.core.transitions import failed
-from tenure.identity import new_id
 
 SOON = 1.5
 """Seconds after which jobs have come due and leases have run out that were to."""

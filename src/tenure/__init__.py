@@ -7,19 +7,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tenure.aio import AsyncClaim, AsyncClaims, AsyncJobs, AsyncTask
-    from tenure.aio.table import AsyncTable, AsyncTableClaim, AsyncTableClaims
-    from tenure.backends.clients import RedisStore
+    from tenure.backends.redis_client import RedisStore
     from tenure.backends.tables.protocol import Finding, Gravity
-    from tenure.claim import Claim
-    from tenure.claims import Claims
+    from tenure.client.aio import AsyncClaim, AsyncClaims, AsyncJobs, AsyncTask
+    from tenure.client.aio.table import AsyncTable, AsyncTableClaim, AsyncTableClaims
+    from tenure.client.claim import Claim
+    from tenure.client.claims import Claims
+    from tenure.client.jobs import Jobs
+    from tenure.client.retention import Keep
+    from tenure.client.row import Row
+    from tenure.client.row_claim import TableClaim, TableClaims
+    from tenure.client.run import Interrupted, Run, current
+    from tenure.client.table import Table
     from tenure.core.answers import Cancel, Fail, Retry, Snooze
+    from tenure.core.backoff import Backoff
     from tenure.core.explanation import Explanation
     from tenure.core.job import Ending, Job, NewJob, Outcome, Progress, State
     from tenure.core.operations import Count, Event, Moved, Reaped, Refusal, Schema, Stats, StatsRow, Worker
     from tenure.core.reasons import Reason, ReasonKind
-    from tenure.core.retry import Backoff
-    from tenure.core.table import Columns, StateWords
+    from tenure.core.table.spec import Columns, StateWords
     from tenure.errors import (
         ClaimLost,
         ConfigurationError,
@@ -35,24 +41,18 @@ if TYPE_CHECKING:
         TenureError,
         UnknownTask,
     )
-    from tenure.jobs import Jobs
-    from tenure.keep import Keep
-    from tenure.row_claims import TableClaim, TableClaims
-    from tenure.rows import Row
-    from tenure.run import Interrupted, Run, current
-    from tenure.table import Table
     from tenure.tasks.task import Task
-    from tenure.worker.together import work
+    from tenure.worker.work import work
 
     __version__: str
 else:
     PLACES = {
-        "tenure.aio": ("AsyncClaim", "AsyncClaims", "AsyncJobs", "AsyncTask"),
-        "tenure.aio.table": ("AsyncTable", "AsyncTableClaim", "AsyncTableClaims"),
-        "tenure.backends.clients": ("RedisStore",),
+        "tenure.client.aio": ("AsyncClaim", "AsyncClaims", "AsyncJobs", "AsyncTask"),
+        "tenure.client.aio.table": ("AsyncTable", "AsyncTableClaim", "AsyncTableClaims"),
+        "tenure.backends.redis_client": ("RedisStore",),
         "tenure.backends.tables.protocol": ("Finding", "Gravity"),
-        "tenure.claim": ("Claim",),
-        "tenure.claims": ("Claims",),
+        "tenure.client.claim": ("Claim",),
+        "tenure.client.claims": ("Claims",),
         "tenure.core.answers": ("Cancel", "Fail", "Retry", "Snooze"),
         "tenure.core.explanation": ("Explanation",),
         "tenure.core.job": ("Ending", "Job", "NewJob", "Outcome", "Progress", "State"),
@@ -68,8 +68,8 @@ else:
             "Worker",
         ),
         "tenure.core.reasons": ("Reason", "ReasonKind"),
-        "tenure.core.retry": ("Backoff",),
-        "tenure.core.table": ("Columns", "StateWords"),
+        "tenure.core.backoff": ("Backoff",),
+        "tenure.core.table.spec": ("Columns", "StateWords"),
         "tenure.errors": (
             "ClaimLost",
             "ConfigurationError",
@@ -85,14 +85,14 @@ else:
             "TenureError",
             "UnknownTask",
         ),
-        "tenure.jobs": ("Jobs",),
-        "tenure.keep": ("Keep",),
-        "tenure.row_claims": ("TableClaim", "TableClaims"),
-        "tenure.rows": ("Row",),
-        "tenure.run": ("Interrupted", "Run", "current"),
-        "tenure.table": ("Table",),
+        "tenure.client.jobs": ("Jobs",),
+        "tenure.client.retention": ("Keep",),
+        "tenure.client.row_claim": ("TableClaim", "TableClaims"),
+        "tenure.client.row": ("Row",),
+        "tenure.client.run": ("Interrupted", "Run", "current"),
+        "tenure.client.table": ("Table",),
         "tenure.tasks.task": ("Task",),
-        "tenure.worker.together": ("work",),
+        "tenure.worker.work": ("work",),
     }
 
     def __getattr__(name: str) -> object:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure.cli import attempt
-from tenure.cli.attempt import Attempt, Order
-from tenure.cli.command import Command
+from tenure.cli import exec_run as attempt
+from tenure.cli.exec_process import Command
+from tenure.cli.exec_run import Attempt, Order
 from tenure.cli.signals import Signals
-from tenure.keeper import ticks
+from tenure.client.keeper import ticks
 from tests.cli.attempts import OBLIGING, STUBBORN, UNTIL_GO, locked, outcomes, the_job
 from tests.cli.shell import Shell
 from tests.cli.terminal import Terminal, is_alive

@@ -33,7 +33,7 @@ def test_help_loads_nothing_but_itself() -> None:
 
     assert {each for each in loaded if each.startswith("tenure.")} == {
         "tenure.cli",
-        "tenure.cli.endings",
+        "tenure.cli.exit_codes",
         "tenure.cli.program",
         "tenure.errors",
     }

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from tenure.core.job import State
-from tenure.core.table import LONGEST_IDENTIFIER, Order, Output, Role, id_of, made_name, quoted
-from tenure.core.table_options import table_spec
+from tenure.core.table.options import table_spec
+from tenure.core.table.spec import LONGEST_IDENTIFIER, Order, Output, Role, id_of, made_name, quoted
 from tenure.errors import ConfigurationError
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from tenure.core import transitions
 from tenure.core.answers import Answer, Cancel, Fail, Retry, Snooze
+from tenure.core.backoff import Backoff
 from tenure.core.job import FINISHED, LIVE, Job, Outcome, State
 from tenure.core.operations import Event, Hold, Move, Refusal, Settlement, Worker
-from tenure.core.retry import Backoff
 from tenure.errors import ConfigurationError, InvalidPayload
 
 HOLD = Hold(id="a", fence=3, token="t")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tenure.backends.memory import Memory
+from tenure.core.backoff import Backoff
 from tenure.core.filters import has_condition, query_of, row_query_of, states_of
 from tenure.core.ids import uuid7
 from tenure.core.job import FINISHED, Ending, Job, NewJob, Outcome, Progress, State
@@ -29,7 +30,6 @@ from tenure.core.operations import (
     hold_of,
     lease_of,
 )
-from tenure.core.retry import Backoff
 from tenure.errors import ClaimLost, ConfigurationError, InvalidPayload, KeyTaken, TenureError
 from tenure.testing import Clock
 

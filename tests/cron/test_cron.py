@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from tenure.client.cron import Missed, Schedule
 from tenure.core.checks import name as checked_name
 from tenure.core.operations import LARGEST_BATCH
-from tenure.cron import Missed, Schedule
 from tenure.errors import ConfigurationError
 from tests.tiers import amount
 
@@ -449,7 +449,7 @@ import sys, zoneinfo
 sys.modules["tzdata"] = None
 zoneinfo.reset_tzpath(to=[])
 from datetime import UTC, datetime
-from tenure.cron import Schedule
+from tenure.client.cron import Schedule
 print(Schedule(name="n", expression="@daily").next_after(datetime(2026, 1, 1, tzinfo=UTC)))
 Schedule(name="n", expression="@daily", timezone="Europe/Berlin")
 """
@@ -464,7 +464,7 @@ def test_without_time_zone_data_there_is_utc_and_a_remedy_for_the_others() -> No
 
 
 def test_cronsim_and_zones_are_imported_when_a_schedule_is_made() -> None:
-    code = "import sys, tenure.cron; print(*sys.modules)"
+    code = "import sys, tenure.client.cron; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert {"cronsim", "zoneinfo"}.isdisjoint(loaded)

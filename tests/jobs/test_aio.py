@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure.aio.threads import OPERATIONS
 from tenure.backends.memory import Memory
 from tenure.backends.protocol import Backend
+from tenure.client.aio.threads import OPERATIONS
 from tests.jobs.gates import Gate, our_threads, until
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure.aio.threads import LOOKOUTS, OPERATIONS
 from tenure.backends.memory import Memory
 from tenure.backends.protocol import Backend
+from tenure.client.aio.threads import LOOKOUTS, OPERATIONS
 from tenure.testing.conformance.racing import at_once
 from tests.jobs.gates import PATIENCE, Gate, our_threads, until
 from tests.tiers import only_in_all

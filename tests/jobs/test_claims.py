@@ -602,7 +602,7 @@ def test_a_result_without_a_block_is_told(jobs: tenure.Jobs, caplog: pytest.LogC
     with jobs.claim() as claims:
         claims[0].result = 7
 
-    told = [record.message for record in caplog.records if record.name == "tenure.claims"]
+    told = [record.message for record in caplog.records if record.name == "tenure.client.claims"]
     assert told == ["job a7 is released with a result set: use `with claim:` to complete it"]
 
 

@@ -14,8 +14,8 @@ import tenure
 from tenure.backends import urls
 from tenure.backends.memory import Memory
 from tenure.backends.protocol import SWEEP, Backend
+from tenure.client.keeper import DRIFT, ticks
 from tenure.core.operations import Beat, Claimed, ClaimRequest, Extension, Holding, Reaped
-from tenure.keeper import DRIFT, ticks
 from tenure.testing import Clock, Harness
 from tenure.testing.conformance.building import request
 

@@ -11,9 +11,9 @@ import pytest
 
 import tenure
 from tenure.backends.memory import Memory
+from tenure.client.keeper import DRIFT, PROGRESS_EVERY, Keeper, Lease, ticks
 from tenure.core.operations import Extension, Hold, Holding
 from tenure.errors import StoreUnavailable
-from tenure.keeper import DRIFT, PROGRESS_EVERY, Keeper, Lease, ticks
 from tests.jobs.gates import PATIENCE
 
 
@@ -349,7 +349,7 @@ def test_without_a_block_no_thread_is_started() -> None:
 
 
 def test_the_thread_ends_when_nothing_was_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenure.keeper.LINGER", 0.01)
+    monkeypatch.setattr("tenure.client.keeper.LINGER", 0.01)
     store = Memory()
     keeper = Keeper(store.extend)
     lease = Lease(Hold(id="a", fence=1, token="t"), 60, ticks())

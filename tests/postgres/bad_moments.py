@@ -16,8 +16,8 @@ from itertools import count
 from typing import Any
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.statement import statement
-from tenure.backends.postgres.wire import Step
+from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.statements import statement
 from tenure.core.operations import Beat, Purge
 from tenure.testing.conformance.building import completed, entry, job_of, settle, take_one
 from tests.playing import Interrupts, play_in, wait_for

@@ -4,9 +4,9 @@ import json
 import os
 import sys
 
-from tenure.backends import watches
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.wire import Wire
+from tenure.backends.postgres.pipeline import Wire
+from tenure.backends.shared import waiter as watches
 from tenure.testing.conformance.building import entry
 from tests.postgres.waiting import HOUR, waiting
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from tenure.backends.postgres import roles
-from tenure.backends.postgres.texts import texts_at
+from tenure.backends.postgres.printable_sql import texts_at
 from tests.postgres.stores import Place
 
 LoggedIn = Callable[[str], Place]

@@ -11,7 +11,7 @@ import psycopg
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.database import Ask
-from tenure.backends.postgres.enqueueing import decide_and_store
+from tenure.backends.postgres.enqueue import decide_and_store
 from tenure.core.job import Entry
 from tenure.testing.conformance.racing import PATIENCE, Racer
 from tests.postgres.stores import Place

@@ -9,8 +9,8 @@ from uuid import uuid4
 import psycopg
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.statement import statement
-from tenure.backends.postgres.wire import Step
+from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.statements import statement
 from tenure.backends.protocol import Clock
 from tests.servers.sessions import by_hand
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tenure.backends.postgres import PostgreSQL, wire
-from tenure.backends.postgres.statement import statement
-from tenure.backends.postgres.wire import Step
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres import pipeline as wire
+from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.statements import statement
 from tenure.testing.conformance.building import entry, job_of
 from tests.postgres.bad_moments import play
 from tests.postgres.stores import Place

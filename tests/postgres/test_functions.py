@@ -16,11 +16,11 @@ import pytest
 from psycopg import errors
 
 from tenure.backends.postgres import PostgreSQL, functions, migrations
+from tenure.core.backoff import Backoff
 from tenure.core.checks import CUT, LONGEST_ERROR, error_text
 from tenure.core.job import Outcome, Progress, State
 from tenure.core.operations import Move
 from tenure.core.payload import DEEPEST, LONGEST
-from tenure.core.retry import Backoff
 from tenure.testing.conformance.building import completed, entry, job_of, settle, take, take_one
 from tenure.testing.conformance.racing import at_once
 from tests.postgres.functions import Functions, functions_of, hold_of

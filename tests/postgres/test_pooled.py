@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 import tenure
-from tenure.backends import watches
 from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres.pipeline import Step
 from tenure.backends.postgres.settings import session_settings
-from tenure.backends.postgres.statement import statement
-from tenure.backends.postgres.wire import Step
+from tenure.backends.postgres.statements import statement
+from tenure.backends.shared import waiter as watches
 from tenure.core.operations import Beat, Move, Query
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing import Clock

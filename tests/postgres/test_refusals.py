@@ -8,8 +8,8 @@ import pytest
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.backend import BESIDE
-from tenure.backends.postgres.statement import statement
-from tenure.backends.postgres.wire import Step
+from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.statements import statement
 from tenure.core.operations import Move
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import (

@@ -9,7 +9,7 @@ import pytest
 from psycopg import errors
 
 from tenure.backends.postgres import PostgreSQL, roles
-from tenure.backends.postgres.texts import texts_at
+from tenure.backends.postgres.printable_sql import texts_at
 from tenure.backends.protocol import Backend
 from tenure.core.operations import Beat, Move, Purge, Query
 from tenure.errors import ConfigurationError

@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 import tenure
-from tenure.backends.postgres import spares
+from tenure.backends.postgres import idle_sessions as spares
 from tests.postgres.proxy import Proxy
 from tests.postgres.wire import COMMAND_COMPLETE
 from tests.proxies.points import before, from_server

@@ -7,7 +7,7 @@ import pytest
 
 import tenure
 from tenure import Outcome, State
-from tenure.transaction import transactional
+from tenure.client.transaction import transactional
 from tests.processes.conftest import SERVERS
 from tests.processes.crew import Crew, crew_on
 from tests.processes.grounds import SQLITE, Ground

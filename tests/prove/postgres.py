@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tenure.worker.supply import HINT_KEPT
+from tenure.worker.work_source import HINT_KEPT
 from tests.postgres.stores import Place, new_place
 from tests.postgres.test_deadlocks import DEADLOCKS, storm
 from tests.postgres.test_snapshot import PART, costs_with_a_snapshot_held

@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 from tenure.backends.redis import Redis
+from tenure.backends.redis.connection import Argument
+from tenure.backends.redis.job_waiter import Wakeups
 from tenure.backends.redis.script import Script
 from tenure.backends.redis.server import Server
-from tenure.backends.redis.wakeups import Wakeups
-from tenure.backends.redis.wire import Argument
 from tenure.testing import Clock
 from tests.redis.stores import Place
 

@@ -8,7 +8,7 @@ import sys
 import redis
 
 from tenure.backends.redis.address import address_of
-from tenure.backends.redis.listening import Listener
+from tenure.backends.redis.listener import Listener
 from tenure.backends.redis.server import Server
 from tests.redis.scripts import COUNT
 

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from tenure.backends.redis import Redis
-from tenure.backends.redis.claiming import BESIDE, NOTHING_RAN_OUT
+from tenure.backends.redis.claim import BESIDE, NOTHING_RAN_OUT
 from tenure.testing import Clock
 from tenure.testing.conformance.building import Taken, completed, entry, ids_of, released, request, take
 from tests.redis.proxy import Proxy

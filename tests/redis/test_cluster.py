@@ -9,7 +9,7 @@ import redis
 import tenure
 from tenure.backends.redis.address import address_of
 from tenure.backends.redis.cluster import Cluster
-from tenure.backends.redis.listening import Listener
+from tenure.backends.redis.listener import Listener
 from tenure.backends.redis.server import Server
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tests.processes.stage import PATIENCE, until

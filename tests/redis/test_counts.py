@@ -4,7 +4,8 @@ from contextlib import closing
 
 import pytest
 
-from tenure.backends.redis import Redis, reading
+from tenure.backends.redis import Redis
+from tenure.backends.redis import read as reading
 from tenure.core.operations import Event
 from tenure.testing import Clock
 from tenure.testing.conformance.building import entry

@@ -11,7 +11,7 @@ import redis.asyncio
 from redis.sentinel import Sentinel as SentinelClient
 
 import tenure
-from tenure.backends.redis.given import address_from
+from tenure.backends.redis.client_address import address_from
 from tenure.backends.redis.server import Server
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tests.redis.asking import count

@@ -91,7 +91,7 @@ def test_wake_ups_are_heard_with_the_rights_that_the_guide_lists(place: Place, g
 def test_without_the_right_to_subscribe_jobs_are_found_by_looking(
     place: Place, grant: Grant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "tenure.backends.redis.listening")
+    caplog.set_level(logging.INFO, "tenure.backends.redis.listener")
     grant("-subscribe")
     with opened_by_user(place) as user:
         user.wait(["none"], None, 0.0)
@@ -118,7 +118,7 @@ def test_what_is_done_without_the_right_to_publish_is_done_and_found_by_looking(
 def test_without_the_rights_to_see_its_settings_a_server_is_used_all_the_same(
     place: Place, grant: Grant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "tenure.backends.redis.fitness")
+    caplog.set_level(logging.INFO, "tenure.backends.redis.durability")
     grant("-info -config")
     with opened_by_user(place) as user:
         user.enqueue([entry(id="job")])

@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 
 import redis
 
-from tenure.demo.crew import until_stopped
+from tenure.cli.demo.crew import until_stopped
 from tests.servers.addresses import LOOPBACK, free_port, must_be_short
 from tests.servers.process import PATIENCE, Account, Process
 from tests.tiers import one_of_a_kind

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from tenure.service.condition import Condition
+from tenure.service.status import Condition
+from tenure.worker.status import Vitals
 from tenure.worker.summary import Summary
-from tenure.worker.vitals import Vitals
 
 WELL = Vitals(
     name="w1",

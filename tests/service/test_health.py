@@ -13,11 +13,11 @@ import pytest
 import tenure
 from tenure.errors import ConfigurationError
 from tenure.service import health
-from tenure.service.condition import Condition
 from tenure.service.health import HealthServer, address_of, health_server
 from tenure.service.metrics import CONTENT_TYPE, exposition
+from tenure.service.status import Condition
+from tenure.worker.status import Vitals
 from tenure.worker.summary import Summary
-from tenure.worker.vitals import Vitals
 from tests.service.conditions import CUT_OFF, QUIET, STARTING, STOPPING, WELL, service_of
 from tests.worker.looking import DEADLINE, until
 

@@ -11,8 +11,14 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.tiers import amount
 
-from tenure.backends.sqlite import SQLite, claiming, enqueueing, moving, reading, scheduling, settling
-from tenure.backends.sqlite.standing import STANDING
+from tenure.backends.sqlite import SQLite
+from tenure.backends.sqlite import claim as claiming
+from tenure.backends.sqlite import enqueue as enqueueing
+from tenure.backends.sqlite import move as moving
+from tenure.backends.sqlite import read as reading
+from tenure.backends.sqlite import schedule as scheduling
+from tenure.backends.sqlite import settle as settling
+from tenure.backends.sqlite.explain import STANDING
 from tenure.core.job import NewJob
 from tenure.core.operations import MOST_AHEAD, Purge, Query
 from tenure.testing import Clock

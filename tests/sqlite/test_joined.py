@@ -12,7 +12,8 @@ from tests.stores import transactions
 from tests.stores.transactions import SQLiteDatabase, sqlite_database, state
 
 import tenure
-from tenure.backends.sqlite import library, opening
+from tenure.backends.sqlite import connect as opening
+from tenure.backends.sqlite import library
 
 jobs, claim = transactions.jobs, transactions.claim
 

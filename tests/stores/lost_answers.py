@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.backend import BESIDE
-from tenure.backends.postgres.wire import COMMIT
+from tenure.backends.postgres.pipeline import COMMIT
 from tenure.backends.protocol import Backend
 from tenure.backends.redis import Redis
 from tenure.backends.redis.script import script

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tenure.backends import watches
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.protocol import Backend
 from tenure.backends.redis import Redis
+from tenure.backends.shared import waiter as watches
 from tenure.core.operations import LONGEST_LEASE, Move
 from tenure.errors import StoreUnavailable
 from tenure.testing.conformance.building import Taken, entry, failed, released, request, settle, snoozed, take_one

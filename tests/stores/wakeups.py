@@ -12,11 +12,12 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 from tenure.backends.memory import Memory
-from tenure.backends.postgres import PostgreSQL, ringing
-from tenure.backends.postgres import listening as postgres_listening
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres import listener as postgres_listening
+from tenure.backends.postgres import notifier as ringing
 from tenure.backends.protocol import Backend
 from tenure.backends.redis import Redis
-from tenure.backends.redis import listening as redis_listening
+from tenure.backends.redis import listener as redis_listening
 from tenure.backends.sqlite import SQLite
 from tests.postgres import waiting as postgres_waiting
 from tests.postgres.stores import Place as Schema

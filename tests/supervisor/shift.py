@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tenure.service.condition import Condition
+from tenure.service.status import Condition
 from tenure.supervisor import Ending, Plan, Supervisor
 from tests.playing import ROOT
 from tests.processes.stage import PATIENCE, Stage, until

@@ -14,11 +14,11 @@ from tenure.backends.memory import Memory
 from tenure.core.operations import Beat
 from tenure.supervisor import reap_dead, sign_off_dead, supervised
 from tenure.supervisor.child import Child, Reason, said
+from tenure.supervisor.file_watcher import Sources
 from tenure.supervisor.memory import _asked_for, resident_bytes
-from tenure.supervisor.pauses import LONGEST, Pauses
-from tenure.supervisor.sources import Sources
-from tenure.supervisor.supervised import VARIABLE
-from tenure.worker.ledger import LedgerReader, new_ledger_file
+from tenure.supervisor.restart_backoff import LONGEST, Pauses
+from tenure.supervisor.supervisor_link import VARIABLE
+from tenure.worker.started_jobs import LedgerReader, new_ledger_file
 from tests.processes.stage import PATIENCE
 
 

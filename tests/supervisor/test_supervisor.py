@@ -8,7 +8,7 @@ import pytest
 
 import tenure
 from tenure import Outcome, State
-from tenure.demo.crew import until_stopped
+from tenure.cli.demo.crew import until_stopped
 from tenure.supervisor import How
 from tests.processes.stage import PATIENCE, Stage, until
 from tests.supervisor.program import plan_on, refusal_on

@@ -9,7 +9,7 @@ from typing import Any
 from tenure.backends.protocol import Clock
 from tenure.backends.sqlite.database import Database
 from tenure.backends.tables.sqlite import SQLiteTable
-from tenure.core.table_options import table_spec
+from tenure.core.table.options import table_spec
 
 ORDERS = "create table orders (id integer primary key, status text, source text, created_at text)"
 STATES = {"queued": "pending", "running": "processing", "completed": "done"}

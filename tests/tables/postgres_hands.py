@@ -13,8 +13,8 @@ from typing import Any
 import psycopg
 
 from tenure.backends.tables.postgres import PostgresTable, open_table
-from tenure.core.table import TableSpec
-from tenure.core.table_options import table_spec
+from tenure.core.table.options import table_spec
+from tenure.core.table.spec import TableSpec
 from tenure.testing.conformance.building import Taken, completed, request, taken_by
 
 Connection = psycopg.Connection[Any]

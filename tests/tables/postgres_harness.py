@@ -8,8 +8,8 @@ import psycopg
 
 from tenure.backends.protocol import Clock
 from tenure.backends.tables.postgres import PostgresTable, open_table
-from tenure.core.table import Columns, StateWords, TableSpec
-from tenure.core.table_options import table_spec
+from tenure.core.table.options import table_spec
+from tenure.core.table.spec import Columns, StateWords, TableSpec
 from tenure.testing import ClaimingHarness
 from tests.servers.postgres import Server
 from tests.tiers import RACES

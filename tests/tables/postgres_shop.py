@@ -9,11 +9,11 @@ import psycopg
 
 from tenure.backends.protocol import Clock
 from tenure.backends.tables.postgres import PostgresTable, open_table
+from tenure.backends.tables.postgres.bound_table import Place
 from tenure.backends.tables.postgres.layout import Layout
-from tenure.backends.tables.postgres.place import Place
 from tenure.core.operations import Query
-from tenure.core.table import TableSpec
-from tenure.core.table_options import table_spec
+from tenure.core.table.options import table_spec
+from tenure.core.table.spec import TableSpec
 from tests.servers.postgres import Server
 from tests.servers.sessions import by_hand
 

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from tenure.backends.tables.postgres import PostgresTable, open_table
-from tenure.core.table_options import table_spec
+from tenure.core.table.options import table_spec
 from tests.postgres.stores import Place, new_place
 
 

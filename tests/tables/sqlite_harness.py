@@ -12,8 +12,8 @@ from typing import Self
 from tenure.backends.protocol import Clock
 from tenure.backends.sqlite.database import Database
 from tenure.backends.tables.sqlite import SQLiteTable
-from tenure.core.table import TableSpec
-from tenure.core.table_options import table_spec
+from tenure.core.table.options import table_spec
+from tenure.core.table.spec import TableSpec
 from tenure.testing import ClaimingHarness
 from tests.tiers import RACES
 

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tenure.backends.tables.postgres import migrating
+from tenure.backends.tables.postgres import migrate as migrating
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import completed, ids_of, take
 from tests.postgres.stores import Place

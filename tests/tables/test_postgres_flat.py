@@ -7,8 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from tenure.backends.postgres.wire import Step
-from tenure.backends.tables.postgres import PostgresTable, claiming, settling
+from tenure.backends.postgres.pipeline import Step
+from tenure.backends.tables.postgres import PostgresTable
+from tenure.backends.tables.postgres import claim as claiming
+from tenure.backends.tables.postgres import settle as settling
 from tenure.core.job import State
 from tenure.core.operations import Query
 from tenure.testing.conformance.building import completed, extend, failed, released, request, take

@@ -12,7 +12,7 @@ from tenure.backends.tables.postgres.layout import PARTS
 from tenure.core import transitions
 from tenure.core.job import State
 from tenure.core.operations import Hold, Move, Query, Refusal
-from tenure.core.table import quoted
+from tenure.core.table.spec import quoted
 from tenure.errors import ConfigurationError
 from tenure.testing.conformance.building import completed, failed, ids_of, job_of, released, settle, take, take_one
 from tests.servers.postgres import Server

@@ -12,7 +12,7 @@ from tenure.backends.tables.protocol import TableStore
 from tenure.backends.tables.sqlite import SQLiteTable, open_table
 from tenure.core.job import State
 from tenure.core.operations import Extension, Holding
-from tenure.core.table_options import table_spec
+from tenure.core.table.options import table_spec
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, failed, job_of, take_one

@@ -7,7 +7,7 @@ import pytest
 
 from tenure.core.job import State
 from tenure.core.operations import Move, Query
-from tenure.core.table import quoted
+from tenure.core.table.spec import quoted
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing import Clock
 from tenure.testing.conformance.building import completed, failed, ids_of, job_of, released, settle, take, take_one

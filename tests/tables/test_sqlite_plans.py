@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tenure.backends.tables.sqlite.fitting import fitted
-from tenure.backends.tables.sqlite.wording import statement
-from tenure.core.table_options import table_spec
+from tenure.backends.tables.sqlite.column_checks import fitted
+from tenure.backends.tables.sqlite.sql_templates import statement
+from tenure.core.table.options import table_spec
 from tests.tables.lite import BESIDE, MAPPED, STATES, opened, plan
 
 ROWS = 20_000

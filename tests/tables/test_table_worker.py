@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import tenure
+from tenure.client.keeper import ticks
 from tenure.core.operations import ClaimRequest
-from tenure.keeper import ticks
-from tenure.worker.rows import Looked, LookingTable, TableRun
+from tenure.worker.row_source import Looked, LookingTable, TableRun
 from tests.tables.client_shop import Shop
 from tests.worker.looking import DEADLINE, until
 

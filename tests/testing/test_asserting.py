@@ -10,7 +10,7 @@ import pytest
 
 import tenure
 from tenure.testing import Rehearsal
-from tenure.testing.wanted import AnyTask
+from tenure.testing.job_matcher import AnyTask
 
 jobs = tenure.Jobs("memory://")
 

@@ -296,7 +296,7 @@ def test_a_worker_that_breaks_gives_back_what_it_holds_and_says_why(
     def work() -> None: ...
 
     id = work.enqueue()
-    monkeypatch.setattr("tenure.worker.thread_slots.ThreadSlots.hand_over", fail)
+    monkeypatch.setattr("tenure.worker.thread_executor.ThreadSlots.hand_over", fail)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         jobs.work(drain=True)
 

@@ -7,13 +7,13 @@ import pytest
 
 import tenure.testing
 from tenure.backends.memory import Memory
+from tenure.client.keeper import ticks
+from tenure.client.run import Interrupted
 from tenure.core.job import Outcome
-from tenure.keeper import ticks
-from tenure.run import Interrupted
-from tenure.worker.bell import Bell
 from tenure.worker.interrupt import Interruptible
-from tenure.worker.pace import MOST_AHEAD, Pace
-from tenure.worker.store import LONGEST_PAUSE, SHORTEST_PAUSE, PatientStore
+from tenure.worker.prefetch import MOST_AHEAD, Pace
+from tenure.worker.store_retry import LONGEST_PAUSE, SHORTEST_PAUSE, PatientStore
+from tenure.worker.wakeup import Bell
 from tests.worker.looking import DEADLINE
 
 

@@ -11,12 +11,12 @@ import pytest
 
 import tenure
 from tenure.backends.memory import Memory
+from tenure.client.keeper import ticks
 from tenure.core.operations import Claimed, ClaimRequest
-from tenure.keeper import ticks
 from tenure.worker import Worker
-from tenure.worker.asker import Asker
-from tenure.worker.ledger import Ledger, LedgerReader, new_ledger_file, started_in
-from tenure.worker.store import PatientStore, Question
+from tenure.worker.request_thread import Asker
+from tenure.worker.started_jobs import Ledger, LedgerReader, new_ledger_file, started_in
+from tenure.worker.store_retry import PatientStore, Question
 from tests.tables.client_shop import SQLiteShop
 from tests.worker.looking import DEADLINE, until
 from tests.worker.test_outage import Unreliable
@@ -462,7 +462,7 @@ def test_a_worker_of_several_is_shown_in_each_registry_with_what_it_runs_there(
 
 
 def test_the_twins_of_sources_stand_for_them(jobs: tenure.Jobs, orders: tenure.Table[Any], shop: SQLiteShop) -> None:
-    from tenure import aio
+    from tenure.client import aio
 
     done: list[object] = []
     jobs.task("send")(lambda: done.append("sent"))

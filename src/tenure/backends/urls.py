@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import cast, overload
 from urllib.parse import parse_qsl, quote, unquote
 
-from tenure.backends.clients import Client, RedisStore, given_store, is_given
 from tenure.backends.protocol import Backend
+from tenure.backends.redis_client import Client, RedisStore, given_store, is_given
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 
@@ -79,11 +79,11 @@ def texts_of(url: str | None) -> Mapping[str, str]:
         kind = "a store of your own" if url is None else f"{masked(url)!r}"
         raise ConfigurationError(f"{kind} runs no SQL; name a store that does, such as --url sqlite:///tenure.db")
     if scheme == "sqlite":
-        from tenure.backends.sqlite.texts import texts
+        from tenure.backends.sqlite.printable_sql import texts
 
         return texts()
     with driver_told(url, "psycopg", "postgres"):
-        from tenure.backends.postgres.texts import texts_at
+        from tenure.backends.postgres.printable_sql import texts_at
     return texts_at(url, masked(url))
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from tenure.cli.values import duration
+from tenure.cli.param_types import duration
 from tenure.core.filters import Filters
 from tenure.core.job import State
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tenure.cli.endings import Exit, ended_by
+from tenure.cli.exit_codes import Exit, ended_by
 
 DOCUMENTATION = """
 Every command takes --json, for JSON lines, and --help, with examples.

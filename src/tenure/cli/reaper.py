@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NoReturn
 
-from tenure.cli.endings import Exit, ended_by
-from tenure.cli.sources import sources_in
+from tenure.cli.exit_codes import Exit, ended_by
+from tenure.cli.work_targets import sources_in
+from tenure.client.keeper import ticks
 from tenure.errors import StoreUnavailable
-from tenure.keeper import ticks
 from tenure.supervisor import reap_dead, sign_off_dead
 from tenure.worker.sources import AnySource, homes_of
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tenure.cli.places import Place, found_in
+from tenure.cli.store_options import Place, found_in
 
 if TYPE_CHECKING:
-    from tenure.table import Table
+    from tenure.client.table import Table
 
 
 def placed(place: Place, target: str | None) -> Place:
@@ -22,7 +22,7 @@ def placed(place: Place, target: str | None) -> Place:
 
 def table_of(place: Place) -> "Table[Any] | None":
     """Return the table that a place names; None if it is no table."""
-    from tenure.jobs import Jobs
+    from tenure.client.jobs import Jobs
 
     if place.app is None or isinstance(found_in(place.app), Jobs):
         return None

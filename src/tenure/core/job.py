@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from tenure.core import checks
-from tenure.core.constructor import quick_constructor
+from tenure.core.fast_dataclass import quick_constructor
 from tenure.core.payload import encode_payload
 from tenure.errors import ConfigurationError
 

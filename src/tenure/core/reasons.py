@@ -11,11 +11,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from tenure.core.checks import EARLIEST
+from tenure.core.durations import shown_duration, shown_moment
+from tenure.core.error_summary import headline
 from tenure.core.job import Ending, Job, Outcome, State
-from tenure.core.moments import shown_duration, shown_moment
 from tenure.core.operations import MOST_AHEAD, Move, Standing, Worker
 from tenure.core.transitions import is_last_chance, is_spent
-from tenure.headline import headline
 
 QUIET = 5.0
 """Seconds for which a worker's claim loop may stand still before that is told."""

@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 
 from tenure.core import checks
 from tenure.core.answers import Answer, Cancel, Fail, Retry, Snooze
-from tenure.core.constructor import quick_constructor
+from tenure.core.backoff import Backoff, Random
+from tenure.core.fast_dataclass import quick_constructor
 from tenure.core.job import FINISHED, LIVE, Job, Outcome, State
 from tenure.core.operations import Hold, Move, Refusal, Settlement, Worker
 from tenure.core.payload import encode_result
-from tenure.core.retry import Backoff, Random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,12 @@ from importlib.metadata import version
 from socketserver import TCPServer
 from typing import Any
 
+from tenure.client.keeper import ticks
 from tenure.core import checks
 from tenure.errors import ConfigurationError
-from tenure.keeper import ticks
-from tenure.service.complaints import against_life, against_readiness
-from tenure.service.condition import Condition
+from tenure.service.health_checks import against_life, against_readiness
 from tenure.service.metrics import CONTENT_TYPE, exposition
+from tenure.service.status import Condition
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import IO, Any, Literal
 
+from tenure.client.run import CURRENT
 from tenure.core import checks
-from tenure.facts import facts
-from tenure.run import CURRENT
+from tenure.core.log_fields import facts
 
 Format = Literal["human", "json"]
 

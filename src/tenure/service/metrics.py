@@ -6,7 +6,7 @@ Counts never fall as long as the service runs: what ended workers did stays in t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from tenure.service.condition import Condition
+from tenure.service.status import Condition
 from tenure.worker.summary import Summary
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 
-from tenure.supervisor.supervised import VARIABLE
-from tenure.worker.ledger import LedgerReader, Pulse, new_ledger_file
+from tenure.supervisor.supervisor_link import VARIABLE
+from tenure.worker.started_jobs import LedgerReader, Pulse, new_ledger_file
+from tenure.worker.status import Vitals
 from tenure.worker.summary import Summary
-from tenure.worker.vitals import Vitals
 
 APART = 0.2
 """Seconds between two signals, so that they arrive as two."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tenure.backends.protocol import SWEEP, Backend, Claiming
 from tenure.core.operations import Beat, Reaped
-from tenure.worker.ledger import started_in
+from tenure.worker.started_jobs import started_in
 
 log = logging.getLogger(__name__)
 

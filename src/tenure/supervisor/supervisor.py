@@ -9,17 +9,17 @@ import logging
 import os
 from dataclasses import replace
 
+from tenure.client.keeper import ticks
 from tenure.errors import ConfigurationError
-from tenure.keeper import ticks
-from tenure.service.condition import Condition
+from tenure.service.status import Condition
 from tenure.signals import stopped_by_signals
 from tenure.supervisor.child import Child, Reason, said
-from tenure.supervisor.ending import Ending, How
-from tenure.supervisor.plan import Plan
-from tenure.supervisor.post import Post
-from tenure.supervisor.sources import Sources
-from tenure.worker.bell import Bell
+from tenure.supervisor.config import Plan
+from tenure.supervisor.file_watcher import Sources
+from tenure.supervisor.process_slot import Post
+from tenure.supervisor.result import Ending, How
 from tenure.worker.summary import Summary
+from tenure.worker.wakeup import Bell
 
 log = logging.getLogger(__name__)
 

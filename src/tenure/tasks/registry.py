@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
+from tenure.client.cron import Missed, Schedule
 from tenure.core import checks
+from tenure.core.backoff import Backoff
 from tenure.core.checks import Seconds, known_options
 from tenure.core.job import NewJob, time_limit
-from tenure.core.retry import Backoff
-from tenure.cron import Missed, Schedule
 from tenure.errors import ConfigurationError, DuplicateTask
 from tenure.tasks.task import Call, Client, Policy, Task
 

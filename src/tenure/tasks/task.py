@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
 
 from tenure.core import checks
+from tenure.core.backoff import Backoff
 from tenure.core.checks import Seconds, known_options
 from tenure.core.job import Job, NewJob, OnConflict
-from tenure.core.retry import Backoff
 from tenure.errors import ConfigurationError
 from tenure.tasks.arguments import Arguments
 
 if TYPE_CHECKING:
-    from tenure.aio import AsyncCall, AsyncJobs, AsyncTask
+    from tenure.client.aio import AsyncCall, AsyncJobs, AsyncTask
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -75,7 +75,7 @@ class Call(Generic[P, C, R]):
     @property
     def aio(self) -> "AsyncCall[P, C, R]":
         """The same for async code."""
-        from tenure.aio import AsyncCall
+        from tenure.client.aio import AsyncCall
 
         return AsyncCall(self)
 
@@ -128,7 +128,7 @@ class Task(Generic[P, C, R]):
     @property
     def aio(self) -> "AsyncTask[P, C, R]":
         """The same for async code."""
-        from tenure.aio import AsyncTask
+        from tenure.client.aio import AsyncTask
 
         return AsyncTask(self)
 

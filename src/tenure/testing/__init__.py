@@ -9,16 +9,16 @@ from tenure.testing.clock import Clock
 from tenure.testing.harness import ClaimingHarness, Harness
 
 if TYPE_CHECKING:
-    from tenure.testing.held import HeldRun, claim
-    from tenure.testing.rehearsal import AsyncRehearsal, Rehearsal
+    from tenure.testing.standalone_run import HeldRun, claim
+    from tenure.testing.testing_queue import AsyncRehearsal, Rehearsal
 else:
 
     def __getattr__(name: str) -> object:
         # pytest imports this for its plugin in every project that has tenure, whether it is used or not.
         if name in {"HeldRun", "claim"}:
-            from tenure.testing import held as module
+            from tenure.testing import standalone_run as module
         elif name in {"AsyncRehearsal", "Rehearsal"}:
-            from tenure.testing import rehearsal as module
+            from tenure.testing import testing_queue as module
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(module, name)

@@ -10,15 +10,15 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from tenure.backends.protocol import Backend
-from tenure.claim import Holder
+from tenure.client.claim import Holder
+from tenure.client.identity import new_token, this_process
+from tenure.client.jobs import Jobs
+from tenure.client.keeper import ticks
+from tenure.client.run import CURRENT, Run, Stop
 from tenure.core.answers import Answer
 from tenure.core.job import Job
 from tenure.core.operations import LONGEST_LEASE, ClaimRequest, Query
 from tenure.errors import ConfigurationError, UnknownTask
-from tenure.identity import new_token, this_process
-from tenure.jobs import Jobs
-from tenure.keeper import ticks
-from tenure.run import CURRENT, Run, Stop
 from tenure.worker.handler import Handler, TaskHandler
 
 Ending = tuple[Any, BaseException | None]

@@ -1,11 +1,11 @@
 """What the claims in a test share: nothing is done later, and nothing is left to chance."""
 
 from tenure.backends.protocol import Claiming
-from tenure.claim import Holder
+from tenure.client.claim import Holder
+from tenure.client.keeper import Keeper, Lease, ticks
+from tenure.core.backoff import Backoff
 from tenure.core.job import Progress
 from tenure.core.operations import Extension
-from tenure.core.retry import Backoff
-from tenure.keeper import Keeper, Lease, ticks
 
 
 class PromptKeeper(Keeper):

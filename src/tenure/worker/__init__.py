@@ -3,7 +3,7 @@
 from tenure.signals import stopped_by_signals
 from tenure.worker.async_worker import AsyncWorker
 from tenure.worker.summary import Summary
-from tenure.worker.together import work
+from tenure.worker.work import work
 from tenure.worker.worker import Worker
 
 __all__ = ["AsyncWorker", "Summary", "Worker", "stopped_by_signals", "work"]

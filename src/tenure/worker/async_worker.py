@@ -5,12 +5,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from tenure.aio.threads import run_alone
+from tenure.client.aio.threads import run_alone
+from tenure.client.worker_options import WorkerOptions
 from tenure.errors import ConfigurationError
 from tenure.worker.sources import Sources
 from tenure.worker.summary import Summary
 from tenure.worker.worker import USED, Worker
-from tenure.worker_options import WorkerOptions
 
 
 class AsyncWorker:

@@ -13,21 +13,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
+from tenure.client.keeper import Lease, ticks
+from tenure.client.run import Run, Stop
 from tenure.core.job import Outcome
+from tenure.core.log_fields import facts
 from tenure.core.operations import LARGEST_BATCH, Settlement
 from tenure.core.transitions import released
 from tenure.errors import StoreUnavailable
-from tenure.facts import facts
-from tenure.keeper import Lease, ticks
-from tenure.run import Run, Stop
-from tenure.worker.bell import Bell
-from tenure.worker.board import Board
-from tenure.worker.ledger import Ledger
-from tenure.worker.pace import Pace
+from tenure.worker.prefetch import Pace
 from tenure.worker.quarantine import Quarantine
-from tenure.worker.store import Answer, Question
+from tenure.worker.run_queue import Board
+from tenure.worker.started_jobs import Ledger
+from tenure.worker.store_retry import Answer, Question
 from tenure.worker.summary import Summary
-from tenure.worker.supply import Supply
+from tenure.worker.wakeup import Bell
+from tenure.worker.work_source import Supply
 
 log = logging.getLogger(__name__)
 

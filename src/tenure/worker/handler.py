@@ -10,22 +10,22 @@ from dataclasses import replace
 from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from tenure.claim import Holder
+from tenure.client.claim import Holder
+from tenure.client.keeper import BadNews, Lease
+from tenure.client.run import Interrupted, Run, Stop
 from tenure.core import checks, transitions
 from tenure.core.answers import Answer, Fail, Retry
-from tenure.core.constructor import quick_constructor
+from tenure.core.error_summary import headline_of
+from tenure.core.fast_dataclass import quick_constructor
 from tenure.core.job import Job, State
+from tenure.core.log_fields import facts
 from tenure.core.operations import ClaimRequest, Hold, Settlement
 from tenure.errors import ConfigurationError, InvalidPayload
-from tenure.facts import facts
-from tenure.headline import headline_of
-from tenure.keeper import BadNews, Lease
-from tenure.run import Interrupted, Run, Stop
 from tenure.tasks.registry import Block
 from tenure.tasks.task import Policy, Task, is_async
 
 if TYPE_CHECKING:
-    from tenure.worker.supply import Supply
+    from tenure.worker.work_source import Supply
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tenure.run import Interrupted
+from tenure.client.run import Interrupted
 
 
 class Interruptible:

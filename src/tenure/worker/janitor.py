@@ -3,8 +3,8 @@
 import random
 
 from tenure.backends.protocol import Backend
+from tenure.client.retention import Keep
 from tenure.core.operations import LARGEST_BATCH, Purge
-from tenure.keep import Keep
 
 EVERY = 60.0
 """Seconds between two visits, more or less: workers that were started together shall not come together."""

@@ -7,11 +7,11 @@ waits; and one that may crash only once more is claimed and run alone, so that n
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tenure.run import Run
-from tenure.worker.board import Board
+from tenure.client.run import Run
+from tenure.worker.run_queue import Board
 
 if TYPE_CHECKING:
-    from tenure.worker.supply import Supply
+    from tenure.worker.work_source import Supply
 
 
 class Quarantine:

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tenure.aio.source import AsyncSource
+from tenure.client.aio.source import AsyncSource
+from tenure.client.identity import new_token
+from tenure.client.jobs import Jobs
+from tenure.client.source import Source
+from tenure.client.table import Table
+from tenure.client.worker_options import Settings, WorkerOptions, settings_of
 from tenure.core import checks
 from tenure.core.operations import ClaimRequest, Query
 from tenure.errors import ConfigurationError
-from tenure.identity import new_token
-from tenure.jobs import Jobs
-from tenure.source import Source
-from tenure.table import Table
 from tenure.worker.handler import TaskHandler
-from tenure.worker.rows import LookingTable, RowHandler, TableSupply
-from tenure.worker.supply import Supply
-from tenure.worker_options import Settings, WorkerOptions, settings_of
+from tenure.worker.row_source import LookingTable, RowHandler, TableSupply
+from tenure.worker.work_source import Supply
 
 AnySource = Jobs | Table[Any]
 Sources = Source[Any, Any] | Sequence[Source[Any, Any] | AsyncSource[Any]]

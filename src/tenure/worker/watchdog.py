@@ -10,11 +10,11 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from tenure.facts import facts
-from tenure.keeper import ticks
-from tenure.run import Run, Stop
-from tenure.worker.board import Board
+from tenure.client.keeper import ticks
+from tenure.client.run import Run, Stop
+from tenure.core.log_fields import facts
 from tenure.worker.claimer import Claimer
+from tenure.worker.run_queue import Board
 
 log = logging.getLogger(__name__)
 

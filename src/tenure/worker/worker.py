@@ -16,30 +16,30 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tenure.aio.threads import run_alone
+from tenure.client.aio.threads import run_alone
+from tenure.client.jobs import Jobs
+from tenure.client.run import Run, Stop
+from tenure.client.table import Table
+from tenure.client.worker_options import Settings, WorkerOptions
 from tenure.core import checks
 from tenure.core.operations import Beat
 from tenure.errors import ConfigurationError
-from tenure.jobs import Jobs
-from tenure.run import Run, Stop
-from tenure.table import Table
-from tenure.worker.board import Board
+from tenure.worker.async_executor import LoopSlots
+from tenure.worker.background_tasks import Duties, Duty
 from tenure.worker.claimer import Claimer
-from tenure.worker.duties import Duties, Duty
-from tenure.worker.heart import Heart
+from tenure.worker.heartbeat import Presence, Strangers
 from tenure.worker.janitor import Janitor
-from tenure.worker.ledger import Ledger
-from tenure.worker.lookout import Lookout
-from tenure.worker.loop_slots import LoopSlots
-from tenure.worker.presence import Presence, Strangers
+from tenure.worker.poller import Lookout
+from tenure.worker.run_queue import Board
 from tenure.worker.scheduler import Scheduler
 from tenure.worker.sources import Sources, homes_of, settings_for, sources_of, supplies_of
+from tenure.worker.started_jobs import Ledger
+from tenure.worker.status import Vitals
+from tenure.worker.status_reporter import Heart
 from tenure.worker.summary import Summary
-from tenure.worker.supply import Supply
-from tenure.worker.thread_slots import ThreadSlots
-from tenure.worker.vitals import Vitals
+from tenure.worker.thread_executor import ThreadSlots
 from tenure.worker.watchdog import Watchdog
-from tenure.worker_options import Settings, WorkerOptions
+from tenure.worker.work_source import Supply
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from tenure.backends.memory.catalogue import Catalogue
+from tenure.backends.memory.enqueue_order import Catalogue
+from tenure.backends.memory.event_counts import Tally
 from tenure.backends.memory.index import Index
-from tenure.backends.memory.journal import Journal
 from tenure.backends.memory.record import Record
 from tenure.backends.memory.registry import Registry
 from tenure.backends.memory.schedules import Schedules
 from tenure.backends.memory.search import find_page
-from tenure.backends.memory.tally import Tally
+from tenure.backends.memory.undo_log import Journal
 from tenure.backends.memory.waiters import Waiter, Waiters
 from tenure.backends.protocol import SWEEP, Clock
 from tenure.core.job import Entry, Outcome, State
@@ -46,7 +46,7 @@ from tenure.core.operations import (
     Stats,
     Worker,
 )
-from tenure.core.slots import checked_name, outstanding
+from tenure.core.schedules import checked_name, outstanding
 from tenure.core.transitions import DELETABLE, move_note, refusal, released
 from tenure.errors import KeyTaken, StoreUnavailable, TenureError
 

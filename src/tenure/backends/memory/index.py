@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from tenure.backends.memory.lane import Lane
-from tenure.backends.memory.line import Line, pop_in_order
+from tenure.backends.memory.priority_queue import Line, pop_in_order
 from tenure.backends.memory.record import Record
 from tenure.backends.protocol import SCAN, SWEEP
 from tenure.core.job import LIVE, State

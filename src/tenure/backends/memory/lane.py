@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tenure.backends.memory.line import Line, Place
+from tenure.backends.memory.priority_queue import Line, Place
 from tenure.backends.memory.record import Record
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from tenure.backends.memory.catalogue import Catalogue
+from tenure.backends.memory.enqueue_order import Catalogue
 from tenure.backends.memory.record import Record
 from tenure.backends.protocol import SCAN
 from tenure.core.job import Outcome, State

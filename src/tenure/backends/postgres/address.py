@@ -11,8 +11,8 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tenure.backends.postgres.guarded_connection import OneAsyncTransaction, OneTransaction
 from tenure.backends.postgres.settings import MARK, session_settings
-from tenure.backends.postgres.transaction import OneAsyncTransaction, OneTransaction
 from tenure.backends.urls import masked, masked_within
 from tenure.core import checks
 from tenure.errors import ConfigurationError

@@ -5,15 +5,20 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from tenure.backends.postgres import claiming, enqueueing, moving, reading, scheduling, settling
+from tenure.backends.postgres import claim as claiming
+from tenure.backends.postgres import enqueue as enqueueing
+from tenure.backends.postgres import move as moving
+from tenure.backends.postgres import read as reading
+from tenure.backends.postgres import schedule as scheduling
+from tenure.backends.postgres import settle as settling
 from tenure.backends.postgres.address import address_of
+from tenure.backends.postgres.caller_transaction import Joined
 from tenure.backends.postgres.database import Database
-from tenure.backends.postgres.joining import Joined
-from tenure.backends.postgres.standing import standing
-from tenure.backends.postgres.tidying import Tidying
-from tenure.backends.postgres.values import array, duration, optional_array
-from tenure.backends.postgres.wakeups import Wakeups
-from tenure.backends.postgres.wire import Step, Values
+from tenure.backends.postgres.encoding import array, duration, optional_array
+from tenure.backends.postgres.explain import standing
+from tenure.backends.postgres.job_waiter import Wakeups
+from tenure.backends.postgres.maintenance import Tidying
+from tenure.backends.postgres.pipeline import Step, Values
 from tenure.backends.protocol import SWEEP, Clock
 from tenure.core.job import Entry, State
 from tenure.core.operations import (
@@ -39,7 +44,7 @@ from tenure.core.operations import (
     Stats,
     Worker,
 )
-from tenure.core.slots import checked_name
+from tenure.core.schedules import checked_name
 from tenure.core.transitions import move_note
 
 BESIDE = 64

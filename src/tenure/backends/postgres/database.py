@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from tenure.backends.postgres import trouble
+from tenure.backends.postgres import errors as trouble
 from tenure.backends.postgres.address import Address
+from tenure.backends.postgres.connector import Sessions
 from tenure.backends.postgres.migrations import Migrations
+from tenure.backends.postgres.pipeline import COMMIT, Step, Wire
 from tenure.backends.postgres.pool import Pool
-from tenure.backends.postgres.sessions import Sessions
-from tenure.backends.postgres.statement import Statements, statements_in, texts_in, way_of
+from tenure.backends.postgres.statements import Statements, statements_in, texts_in, way_of
 from tenure.backends.postgres.transactions import Transactions
-from tenure.backends.postgres.wire import COMMIT, Step, Wire
 from tenure.backends.protocol import Clock
 from tenure.connections.caller import Caller, caller_of
 from tenure.connections.refusals import CallersOwn

@@ -13,16 +13,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, get_args
 
-from tenure.backends.postgres.reach import FURTHER, SPARE
-from tenure.backends.postgres.rounds import MOST_ROUNDS
+from tenure.backends.postgres.claim_scan import FURTHER, SPARE
+from tenure.backends.postgres.conflict_retry import MOST_ROUNDS
+from tenure.backends.postgres.encoding import duration
 from tenure.backends.postgres.settings import PLANNER
-from tenure.backends.postgres.statement import ALL, OF_QUEUES, OF_QUEUES_AND_TYPES, VALUE, quoted, texts_in
-from tenure.backends.postgres.values import duration
+from tenure.backends.postgres.statements import ALL, OF_QUEUES, OF_QUEUES_AND_TYPES, VALUE, quoted, texts_in
 from tenure.backends.protocol import SWEEP
 from tenure.core import checks, job, operations, payload
+from tenure.core.backoff import Backoff
 from tenure.core.job import NewJob, OnConflict, Outcome
 from tenure.core.operations import ClaimRequest, Holding
-from tenure.core.retry import Backoff
 from tenure.core.transitions import RULES
 
 FILES = ("checks", "store", "enqueue", "claim", "extend", "settle", "reap")

@@ -15,8 +15,8 @@ from psycopg import errors
 
 from tenure.backends.postgres import functions
 from tenure.backends.postgres.address import Address
-from tenure.backends.postgres.sessions import Sessions
-from tenure.backends.postgres.statement import quoted, statements_in, texts_in
+from tenure.backends.postgres.connector import Sessions
+from tenure.backends.postgres.statements import quoted, statements_in, texts_in
 from tenure.core.operations import Schema
 from tenure.errors import ConfigurationError, SchemaOutdated
 

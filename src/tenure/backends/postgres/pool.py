@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 import psycopg
 
-from tenure.backends import forks
-from tenure.backends.lending import Lending, Loan
-from tenure.backends.postgres import trouble
+from tenure.backends.postgres import errors as trouble
 from tenure.backends.postgres.address import Address
+from tenure.backends.postgres.connector import Sessions
 from tenure.backends.postgres.migrations import Migrations
-from tenure.backends.postgres.sessions import Sessions
-from tenure.backends.postgres.wire import ROLLBACK, Step, Wire
+from tenure.backends.postgres.pipeline import ROLLBACK, Step, Wire
+from tenure.backends.shared import forking as forks
+from tenure.backends.shared.checkout import Lending, Loan
 
 
 class Pool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from tenure.backends.postgres import functions
-from tenure.backends.postgres.statement import quoted
+from tenure.backends.postgres.statements import quoted
 from tenure.errors import ConfigurationError
 
 ROLES = ("producer", "worker", "reader", "library")

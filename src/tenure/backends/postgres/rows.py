@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tenure.backends.postgres.values import moment
+from tenure.backends.postgres.encoding import moment
 from tenure.core.job import Ending, Job, Outcome, Progress, State, build_job
 from tenure.core.operations import Worker
 

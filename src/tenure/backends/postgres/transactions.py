@@ -7,11 +7,11 @@ from typing import Any
 
 import psycopg
 
-from tenure.backends.postgres import trouble
+from tenure.backends.postgres import errors as trouble
 from tenure.backends.postgres.address import Address
-from tenure.backends.postgres.sessions import Sessions
-from tenure.backends.postgres.spares import Spares
-from tenure.backends.postgres.transaction import OneAsyncTransaction, OneTransaction
+from tenure.backends.postgres.connector import Sessions
+from tenure.backends.postgres.guarded_connection import OneAsyncTransaction, OneTransaction
+from tenure.backends.postgres.idle_sessions import Spares
 from tenure.connections.loops import hop
 
 Connection = OneTransaction | OneAsyncTransaction

@@ -3,10 +3,13 @@
 from collections.abc import Collection, Sequence
 
 from tenure.backends.protocol import SWEEP, Clock
-from tenure.backends.redis import arriving, claiming, moving, reading
+from tenure.backends.redis import claim as claiming
+from tenure.backends.redis import enqueue as arriving
+from tenure.backends.redis import move as moving
+from tenure.backends.redis import read as reading
 from tenure.backends.redis.address import Address, address_of
+from tenure.backends.redis.job_waiter import Wakeups
 from tenure.backends.redis.server import Server
-from tenure.backends.redis.wakeups import Wakeups
 from tenure.core.job import Entry
 from tenure.core.operations import (
     Beat,
@@ -30,7 +33,7 @@ from tenure.core.operations import (
     Stats,
     Worker,
 )
-from tenure.core.slots import checked_name
+from tenure.core.schedules import checked_name
 from tenure.core.transitions import move_note
 
 LAYOUT = 1

@@ -13,9 +13,9 @@ from typing import Any
 from redis.crc import key_slot
 from redis.exceptions import ClusterDownError, RedisError
 
-from tenure.backends.redis import trouble
+from tenure.backends.redis import errors as trouble
 from tenure.backends.redis.address import Address, Node
-from tenure.backends.redis.wire import Wire, packed
+from tenure.backends.redis.connection import Wire, packed
 
 LOOK = 2.0
 """Seconds that a node has to say who has the store: another may know as well."""

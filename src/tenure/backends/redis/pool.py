@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tenure.backends import forks
-from tenure.backends.lending import Lending, Loan
-from tenure.backends.redis import trouble
+from tenure.backends.redis import errors as trouble
 from tenure.backends.redis.address import Address
-from tenure.backends.redis.wire import Wire
+from tenure.backends.redis.connection import Wire
+from tenure.backends.shared import forking as forks
+from tenure.backends.shared.checkout import Lending, Loan
 
 
 class Pool:

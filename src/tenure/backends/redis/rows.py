@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from tenure.backends.redis.values import moment_of, optional_moment_of
-from tenure.core.constructor import quick_constructor
+from tenure.backends.redis.encoding import moment_of, optional_moment_of
+from tenure.core.fast_dataclass import quick_constructor
 from tenure.core.job import GREATEST_PRIORITY, Ending, Job, Outcome, Progress, State, build_job
 from tenure.core.operations import Worker
 

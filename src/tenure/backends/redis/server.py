@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 from redis.exceptions import RedisError, ResponseError
 
 from tenure.backends.protocol import Clock
-from tenure.backends.redis import trouble
+from tenure.backends.redis import errors as trouble
 from tenure.backends.redis.address import Address, Node
 from tenure.backends.redis.cluster import Cluster
-from tenure.backends.redis.fitness import Fitness
+from tenure.backends.redis.connection import Argument, Wire, packed, pieces
+from tenure.backends.redis.durability import Fitness
 from tenure.backends.redis.pool import Pool
 from tenure.backends.redis.script import Script
-from tenure.backends.redis.wire import Argument, Wire, packed, pieces
 
 ASKING = packed(["ASKING"])
 

@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from tenure.backends.protocol import SWEEP, Clock
-from tenure.backends.sql import statements
-from tenure.backends.sqlite import claiming, enqueueing, moving, place, reading, scheduling, settling
+from tenure.backends.shared.sql_files import statements
+from tenure.backends.sqlite import claim as claiming
+from tenure.backends.sqlite import enqueue as enqueueing
+from tenure.backends.sqlite import file_checks as place
+from tenure.backends.sqlite import move as moving
+from tenure.backends.sqlite import read as reading
+from tenure.backends.sqlite import schedule as scheduling
+from tenure.backends.sqlite import settle as settling
+from tenure.backends.sqlite.connect import Synchronous
 from tenure.backends.sqlite.database import Database
-from tenure.backends.sqlite.lock import LONGEST
+from tenure.backends.sqlite.explain import standing
 from tenure.backends.sqlite.migrations import current
-from tenure.backends.sqlite.moments import duration
-from tenure.backends.sqlite.opening import Synchronous
+from tenure.backends.sqlite.process_lock import LONGEST
 from tenure.backends.sqlite.rows import names_text
-from tenure.backends.sqlite.standing import standing
-from tenure.backends.sqlite.waiting import wait
-from tenure.backends.sqlite.write import Write
+from tenure.backends.sqlite.timestamps import duration
+from tenure.backends.sqlite.wait import wait
+from tenure.backends.sqlite.write_transaction import Write
 from tenure.core import checks
 from tenure.core.job import Entry
 from tenure.core.operations import (
@@ -49,7 +55,7 @@ from tenure.core.operations import (
     Stats,
     Worker,
 )
-from tenure.core.slots import checked_name
+from tenure.core.schedules import checked_name
 from tenure.core.transitions import move_note
 from tenure.errors import ConfigurationError
 

@@ -20,14 +20,17 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from tenure.backends.protocol import Clock
-from tenure.backends.sqlite import forks, library, place, trouble
-from tenure.backends.sqlite.abandoned import abandon
-from tenure.backends.sqlite.moments import microseconds
-from tenure.backends.sqlite.opening import Synchronous, connect, is_in_wal_mode, open_file, warn_of_lost_commits
-from tenure.backends.sqlite.patience import is_busy, patiently
-from tenure.backends.sqlite.transaction import OneTransaction
-from tenure.backends.sqlite.turn import Turn
-from tenure.backends.sqlite.write import Write
+from tenure.backends.sqlite import errors as trouble
+from tenure.backends.sqlite import file_checks as place
+from tenure.backends.sqlite import forking as forks
+from tenure.backends.sqlite import library
+from tenure.backends.sqlite.busy_retry import is_busy, patiently
+from tenure.backends.sqlite.connect import Synchronous, connect, is_in_wal_mode, open_file, warn_of_lost_commits
+from tenure.backends.sqlite.guarded_connection import OneTransaction
+from tenure.backends.sqlite.leaked_connections import abandon
+from tenure.backends.sqlite.timestamps import microseconds
+from tenure.backends.sqlite.write_lock import Turn
+from tenure.backends.sqlite.write_transaction import Write
 from tenure.connections.sqlite import joined
 from tenure.errors import ConfigurationError, StoreUnavailable, TenureError
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tenure.backends.sql import statements
+from tenure.backends.shared.sql_files import statements
 from tenure.backends.sqlite.rows import JOB
 
 LANES = statements(__package__, "lanes")

@@ -4,7 +4,7 @@ import re
 import sqlite3
 from importlib.resources import files
 
-from tenure.backends.sql import statements
+from tenure.backends.shared.sql_files import statements
 from tenure.errors import SchemaOutdated
 
 SCHEMA = statements(__package__, "schema")

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tenure.backends.sql import statements
-from tenure.backends.sqlite.moments import moment, optional_moment
+from tenure.backends.shared.sql_files import statements
+from tenure.backends.sqlite.timestamps import moment, optional_moment
 from tenure.core.job import Ending, Job, Outcome, Progress, State, build_job
 from tenure.core.operations import Worker
 from tenure.core.payload import decode

@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from tenure.backends.protocol import Claiming, Transactional
-from tenure.core.table import TableSpec
+from tenure.core.table.spec import TableSpec
 
 
 class Gravity(StrEnum):

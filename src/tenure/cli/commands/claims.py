@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tenure.claim import Claim, lost
-from tenure.cli.endings import Code, complain, told
-from tenure.cli.holds import holds_of
+from tenure.cli.claim_input import holds_of
+from tenure.cli.exit_codes import Code, complain, told
+from tenure.cli.json_output import moment, plain, record_of
+from tenure.cli.next_claim import claims_from
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
-from tenure.cli.records import moment, plain, record_of
-from tenure.cli.taking import claims_from
-from tenure.cli.values import duration, json_of, text_of
+from tenure.cli.param_types import duration, json_of, text_of
+from tenure.cli.store_options import Place, with_place
+from tenure.client.claim import Claim, lost
 from tenure.core import checks, transitions
 from tenure.core.job import Job, Progress
 from tenure.core.operations import LARGEST_BATCH, Extension, Hold, Holding, Query, Settlement, lease_of
 from tenure.errors import TenureError
 
 if TYPE_CHECKING:
-    from tenure.jobs import Jobs
-    from tenure.table import Table
+    from tenure.client.jobs import Jobs
+    from tenure.client.table import Table
 
 T = TypeVar("T")
 

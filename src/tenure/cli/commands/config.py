@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
+from tenure.cli.store_options import Place, with_place
 
 
 @click.command(short_help="Say which store is used, and why.")

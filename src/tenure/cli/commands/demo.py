@@ -21,7 +21,7 @@ def demo(output: Output, keep: Path | None) -> int:
       tenure demo --keep /tmp/demo
       tenure demo --json
     """
-    from tenure.demo.__main__ import main
+    from tenure.cli.demo.__main__ import main
 
     return main([*([] if keep is None else ["--keep", str(keep)]), *(["--json"] if output.is_json else [])])
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import click
 
 from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.cli.endings import Code
+from tenure.cli.exit_codes import Code
+from tenure.cli.json_output import record_of
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place
-from tenure.cli.records import record_of
+from tenure.cli.param_types import target as target_type
+from tenure.cli.store_options import Place
 from tenure.cli.targets import table_of
-from tenure.cli.values import target as target_type
 
 WIDTH = 80
 STYLES = {Gravity.ERROR: "red", Gravity.WARNING: "yellow", Gravity.NOTE: "dim"}

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
-from tenure.cli.values import duration, json_of, moment, text_of
+from tenure.cli.param_types import duration, json_of, moment, text_of
+from tenure.cli.store_options import Place, with_place
 from tenure.core.job import NewJob
 from tenure.core.operations import MOST_ENQUEUED
 from tenure.errors import TenureError, UnknownTask
 
 if TYPE_CHECKING:
-    from tenure.jobs import Jobs
+    from tenure.client.jobs import Jobs
 
 FIELDS = [name for name in NewJob.__annotations__ if name != "_"]
 

@@ -5,19 +5,19 @@ from typing import Any
 
 import click
 
-from tenure.claim import Claim
-from tenure.cli.attempt import Attempt, Order
-from tenure.cli.command import must_be_runnable
-from tenure.cli.endings import Code, complain
+from tenure.cli.exec_process import must_be_runnable
+from tenure.cli.exec_run import Attempt, Order
+from tenure.cli.exit_codes import Code, complain
+from tenure.cli.next_claim import Wanted, take
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
+from tenure.cli.param_types import duration
 from tenure.cli.signals import Signals
-from tenure.cli.taking import Wanted, take
-from tenure.cli.values import duration
+from tenure.cli.store_options import Place, with_place
+from tenure.client.claim import Claim
+from tenure.client.jobs import Jobs
+from tenure.client.row_claim import TableClaim
 from tenure.core.job import Outcome
 from tenure.core.operations import lease_of
-from tenure.jobs import Jobs
-from tenure.row_claims import TableClaim
 
 HIGHEST_CODE = 255
 

@@ -2,9 +2,9 @@
 
 import click
 
+from tenure.cli.json_output import moment, record_of
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
-from tenure.cli.records import moment, record_of
+from tenure.cli.store_options import Place, with_place
 
 
 @click.command(short_help="Say why a job is not running.")

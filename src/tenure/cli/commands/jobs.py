@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from tenure.cli.bulk import Bulk
-from tenure.cli.choosing import found, named, refuse_unless
+from tenure.cli.bulk_moves import act_on, move_jobs
 from tenure.cli.filters import with_filters
-from tenure.cli.listing import listed
-from tenure.cli.moving import act_on, move_jobs
+from tenure.cli.job_table import listed
+from tenure.cli.json_output import job_record
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
-from tenure.cli.records import job_record
-from tenure.cli.values import duration, rate
+from tenure.cli.param_types import duration, rate
+from tenure.cli.selection import found, named, refuse_unless
+from tenure.cli.store_options import Place, with_place
 from tenure.core.filters import Filters
 from tenure.core.job import FINISHED, State
 from tenure.core.operations import Move
@@ -82,7 +82,7 @@ def show(place: Place, output: Output, ids: tuple[str, ...]) -> None:
       tenure jobs show 0199a3f0-…
       tenure jobs show 0199a3f0-… --json
     """
-    from tenure.cli.sheet import sheet_of
+    from tenure.cli.job_details import sheet_of
 
     with place.source() as store:
         shown = named(store, ids)

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tenure.cli.json_output import record_of
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
-from tenure.cli.records import record_of
+from tenure.cli.param_types import duration
+from tenure.cli.param_types import target as target_type
+from tenure.cli.store_options import Place, with_place
 from tenure.cli.targets import placed, table_of
-from tenure.cli.values import duration
-from tenure.cli.values import target as target_type
 
 if TYPE_CHECKING:
-    from tenure.table import Table
+    from tenure.client.table import Table
 
 
 @click.command(short_help="Bring the schema of a store or a table up to date.")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
-from tenure.core.moments import shown_duration
+from tenure.cli.store_options import Place, with_place
+from tenure.core.durations import shown_duration
 from tenure.core.operations import Column
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def list_(place: Place, output: Output) -> None:
       tenure queues list
       tenure queues list --json
     """
-    from tenure.cli.records import moment
+    from tenure.cli.json_output import moment
 
     with place.jobs() as store:
         stats = store.stats()

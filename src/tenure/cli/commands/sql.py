@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import click
 
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
+from tenure.cli.param_types import target as target_type
+from tenure.cli.store_options import Place, with_place
 from tenure.cli.targets import placed, table_of
-from tenure.cli.values import target as target_type
 from tenure.core.checks import nearest
 
 

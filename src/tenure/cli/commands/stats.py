@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from tenure.cli.json_output import record_of
 from tenure.cli.output import Output, coloured, with_output
-from tenure.cli.places import Place, with_place
-from tenure.cli.records import record_of
-from tenure.cli.values import duration
+from tenure.cli.param_types import duration
+from tenure.cli.store_options import Place, with_place
+from tenure.client.table import Table
 from tenure.core.checks import EARLIEST
-from tenure.core.moments import shown_duration
+from tenure.core.durations import shown_duration
 from tenure.core.operations import Column, Event
-from tenure.table import Table
 
 COLUMNS: tuple[Column, ...] = get_args(Column)
 OF_TABLES: tuple[Column, ...] = ("recovered", "prevented")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tenure.cli.endings import Code
+from tenure.cli.exit_codes import Code
 from tenure.cli.output import Output, with_output
-from tenure.cli.values import duration, size, target
+from tenure.cli.param_types import duration, size, target
 from tenure.core import checks
 
 if TYPE_CHECKING:
+    from tenure.client.worker_options import WorkerOptions
     from tenure.worker.summary import Summary
-    from tenure.worker_options import WorkerOptions
 
 R = TypeVar("R")
 
@@ -123,7 +123,7 @@ def work(
       tenure work app:jobs --drain && echo all done
       tenure work app:jobs --reload --log-level debug
     """
-    from tenure.cli import working
+    from tenure.cli import work as working
     from tenure.supervisor import How, Plan, supervised
 
     parent = supervised()

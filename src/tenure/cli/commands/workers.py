@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tenure.cli.json_output import moment, record_of
 from tenure.cli.output import Output, with_output
-from tenure.cli.places import Place, with_place
-from tenure.cli.records import moment, record_of
+from tenure.cli.store_options import Place, with_place
+from tenure.core.durations import shown_duration
 from tenure.core.job import State
-from tenure.core.moments import shown_duration
 
 if TYPE_CHECKING:
     from tenure.core.job import Job
@@ -58,7 +58,7 @@ def workers(place: Place, output: Output) -> None:
 
 
 def _lines(worker: "Worker", jobs: "Sequence[Job]", now: datetime) -> list[str]:
-    from tenure.cli import words
+    from tenure.cli import formatting as words
 
     queues = "every queue" if worker.queues is None else f"the queues {', '.join(worker.queues)}"
     types = "every type" if worker.types is None else ", ".join(worker.types)
@@ -74,7 +74,7 @@ def _lines(worker: "Worker", jobs: "Sequence[Job]", now: datetime) -> list[str]:
 
 
 def _held(job: "Job", now: datetime) -> str:
-    from tenure.cli import words
+    from tenure.cli import formatting as words
 
     since = shown_duration((now - job.started_at).total_seconds()) if job.started_at else "?"
     until = f", lease ends {words.ago(job.leased_until, now)}" if job.leased_until else ""

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from tenure.backends.protocol import Claiming
 from tenure.core import transitions
+from tenure.core.backoff import Backoff
 from tenure.core.job import Entry, Job, NewJob
 from tenure.core.operations import ClaimRequest, Extension, Hold, Holding, Query, Settlement
-from tenure.core.retry import Backoff
 
 K = TypeVar("K")
 

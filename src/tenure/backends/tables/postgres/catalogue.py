@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenure.backends.postgres.database import Database
-from tenure.backends.postgres.wire import Step
-from tenure.backends.sql import parts
-from tenure.backends.tables.postgres.numbering import numbered
+from tenure.backends.postgres.pipeline import Step
+from tenure.backends.shared.sql_files import parts
+from tenure.backends.tables.postgres.statements import numbered
 from tenure.core import checks
-from tenure.core.table import TableSpec, quoted
+from tenure.core.table.spec import TableSpec, quoted
 from tenure.errors import ConfigurationError
 
 TABLE, PARTITIONED, VIEW, MATERIALIZED_VIEW, FOREIGN_TABLE = "r", "p", "v", "m", "f"

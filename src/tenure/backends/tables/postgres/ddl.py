@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 
-from tenure.backends.tables.equalities import equal_columns
+from tenure.backends.tables.equality_columns import equal_columns
 from tenure.backends.tables.postgres.catalogue import PARTITIONED, Column, Relation
 from tenure.backends.tables.postgres.layout import NEAR, Layout, Part, literal
 from tenure.core.job import State
-from tenure.core.table import Role, made_name, quoted
+from tenure.core.table.spec import Role, made_name, quoted
 from tenure.errors import ConfigurationError
 
 

@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 
 from tenure.backends.postgres.database import Database
-from tenure.backends.tables.postgres import ddl, fitness, plan
+from tenure.backends.tables.postgres import ddl
+from tenure.backends.tables.postgres import query_plan as plan
+from tenure.backends.tables.postgres import server_checks as fitness
+from tenure.backends.tables.postgres.admin_connection import Hand, hand_on
 from tenure.backends.tables.postgres.catalogue import Relation
-from tenure.backends.tables.postgres.fitting import findings_of
+from tenure.backends.tables.postgres.column_checks import findings_of
 from tenure.backends.tables.postgres.functions import functions_examined, functions_of
-from tenure.backends.tables.postgres.hand import Hand, hand_on
 from tenure.backends.tables.postgres.layout import BY_MIGRATE, NO_TABLES, Layout
-from tenure.backends.tables.postgres.migrating import layout_of, output_of, present_on
+from tenure.backends.tables.postgres.migrate import layout_of, output_of, present_on
 from tenure.backends.tables.postgres.stray_rows import StrayRows
 from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.core.table import TableSpec
+from tenure.core.table.spec import TableSpec
 from tenure.errors import ConfigurationError
 
 

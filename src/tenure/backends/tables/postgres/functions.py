@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from tenure.backends.tables.postgres.function_texts import FunctionTexts
-from tenure.backends.tables.postgres.hand import Hand, named
+from tenure.backends.tables.postgres.admin_connection import Hand, named
+from tenure.backends.tables.postgres.function_sql import FunctionTexts
 from tenure.backends.tables.postgres.layout import Layout, literal
 from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.core.table import made_name, quoted
+from tenure.core.table.spec import made_name, quoted
 from tenure.errors import ConfigurationError
 
 PURPOSES = {

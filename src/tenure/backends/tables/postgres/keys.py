@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from tenure.backends.postgres.values import Value, texts
+from tenure.backends.postgres.encoding import Value, texts
 from tenure.backends.tables.postgres.catalogue import Column
 from tenure.backends.tables.postgres.layout import KEY_TYPES
 from tenure.core import checks

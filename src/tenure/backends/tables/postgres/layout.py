@@ -20,7 +20,7 @@ from tenure.backends.tables.postgres.catalogue import (
 )
 from tenure.core import checks
 from tenure.core.job import State
-from tenure.core.table import ONLY_IF_NAMED, READ_BESIDE, Order, Role, TableSpec, Word, quoted
+from tenure.core.table.spec import ONLY_IF_NAMED, READ_BESIDE, Order, Role, TableSpec, Word, quoted
 from tenure.errors import ConfigurationError
 
 WHOLE = ("smallint", "integer", "bigint")

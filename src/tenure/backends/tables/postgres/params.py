@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from tenure.backends.postgres.values import Value
+from tenure.backends.postgres.encoding import Value
 from tenure.core import checks
-from tenure.core.table import TableSpec
+from tenure.core.table.spec import TableSpec
 from tenure.errors import ConfigurationError
 
 SEVERAL = (list, tuple, set, frozenset)

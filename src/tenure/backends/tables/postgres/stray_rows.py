@@ -9,15 +9,15 @@ from typing import Any
 
 from psycopg import errors
 
-from tenure.backends.sql import parts
+from tenure.backends.shared.sql_files import parts
+from tenure.backends.tables.postgres.admin_connection import Hand
 from tenure.backends.tables.postgres.catalogue import Relation
-from tenure.backends.tables.postgres.hand import Hand
 from tenure.backends.tables.postgres.layout import Layout
-from tenure.backends.tables.postgres.numbering import numbered
 from tenure.backends.tables.postgres.params import param_values
+from tenure.backends.tables.postgres.statements import numbered
 from tenure.backends.tables.protocol import Finding, Gravity
 from tenure.core.job import FINISHED, State
-from tenure.core.table import Role, quoted
+from tenure.core.table.spec import Role, quoted
 
 MOST = 10_000
 """How many rows of each kind are counted, and how many are looked through for words that mean nothing."""

@@ -9,10 +9,15 @@ from typing import Any, ClassVar
 from tenure.backends.postgres.address import address_of
 from tenure.backends.postgres.database import Database
 from tenure.backends.protocol import SWEEP, Clock
-from tenure.backends.tables.postgres import claiming, doctor, migrating, moving, reading, settling
-from tenure.backends.tables.postgres.joining import Joined, joining
-from tenure.backends.tables.postgres.place import Place
-from tenure.backends.tables.postgres.waiting import Waiting
+from tenure.backends.tables.postgres import claim as claiming
+from tenure.backends.tables.postgres import doctor
+from tenure.backends.tables.postgres import migrate as migrating
+from tenure.backends.tables.postgres import move as moving
+from tenure.backends.tables.postgres import read as reading
+from tenure.backends.tables.postgres import settle as settling
+from tenure.backends.tables.postgres.bound_table import Place
+from tenure.backends.tables.postgres.caller_transaction import Joined, joining
+from tenure.backends.tables.postgres.wait import Waiting
 from tenure.backends.tables.protocol import Finding
 from tenure.core.job import State
 from tenure.core.operations import (
@@ -29,7 +34,7 @@ from tenure.core.operations import (
     Standing,
     Stats,
 )
-from tenure.core.table import TableSpec
+from tenure.core.table.spec import TableSpec
 from tenure.core.transitions import move_note
 
 

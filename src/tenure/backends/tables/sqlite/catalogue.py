@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tenure.backends.sql import statements
+from tenure.backends.shared.sql_files import statements
 from tenure.core import checks
-from tenure.core.table import TableSpec
+from tenure.core.table.spec import TableSpec
 from tenure.errors import ConfigurationError
 
 CATALOGUE = statements(__package__, "catalogue")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from tenure.backends.tables.sqlite.catalogue import is_same
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.wording import parts_of
-from tenure.core.fragments import Token, tokens
+from tenure.backends.tables.sqlite.sql_templates import parts_of
 from tenure.core.job import State
-from tenure.core.table import Role, quoted
+from tenure.core.table.condition import Token, tokens
+from tenure.core.table.spec import Role, quoted
 
 
 def refused_words(db: sqlite3.Connection, layout: Layout) -> Iterator[tuple[State, str]]:

@@ -5,16 +5,16 @@ import math
 import sqlite3
 from collections.abc import Iterator
 
-from tenure.backends.sqlite.moments import text_of
+from tenure.backends.sqlite.timestamps import text_of
 from tenure.backends.tables.sqlite.catalogue import Column, folded
-from tenure.backends.tables.sqlite.fitting import ADDED
-from tenure.backends.tables.sqlite.forms import moment_form
+from tenure.backends.tables.sqlite.column_checks import ADDED
 from tenure.backends.tables.sqlite.indexes import duplicates, indexes, missing_indexes
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.wording import fragments_of, parts_of
+from tenure.backends.tables.sqlite.sql_templates import fragments_of, parts_of
+from tenure.backends.tables.sqlite.storage_formats import moment_form
 from tenure.core import checks
 from tenure.core.job import State
-from tenure.core.table import Role, TableSpec, quoted
+from tenure.core.table.spec import Role, TableSpec, quoted
 from tenure.errors import ConfigurationError
 
 NEAR, NEAR_FOR_THE_STATE = 0.85, 0.7

@@ -9,17 +9,17 @@ from typing import Any
 
 from tenure.backends.protocol import SCAN
 from tenure.backends.sqlite import library
-from tenure.backends.sqlite.opening import is_in_wal_mode
+from tenure.backends.sqlite.connect import is_in_wal_mode
 from tenure.backends.tables.protocol import Finding, Gravity
 from tenure.backends.tables.sqlite import constraints, ddl
 from tenure.backends.tables.sqlite.catalogue import triggers_of
-from tenure.backends.tables.sqlite.fitting import MIGRATE, check_conditions, fitted
-from tenure.backends.tables.sqlite.forms import moment_form
+from tenure.backends.tables.sqlite.column_checks import MIGRATE, check_conditions, fitted
 from tenure.backends.tables.sqlite.indexes import duplicates, missing_indexes
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.wording import aliases_of, statement
+from tenure.backends.tables.sqlite.sql_templates import aliases_of, statement
+from tenure.backends.tables.sqlite.storage_formats import moment_form
 from tenure.core.job import FINISHED, State
-from tenure.core.table import Role, TableSpec, quoted
+from tenure.core.table.spec import Role, TableSpec, quoted
 from tenure.errors import ConfigurationError
 
 GRAVITIES = list(Gravity)

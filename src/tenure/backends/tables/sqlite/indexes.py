@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from tenure.backends.tables.equalities import equal_columns
+from tenure.backends.tables.equality_columns import equal_columns
 from tenure.backends.tables.sqlite.catalogue import folded, is_same, thing_of
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.wording import found_done, parts_of
+from tenure.backends.tables.sqlite.sql_templates import found_done, parts_of
 from tenure.core.job import State
-from tenure.core.table import Output, Role, made_name, quoted
+from tenure.core.table.spec import Output, Role, made_name, quoted
 from tenure.errors import ConfigurationError
 
 MADE = re.compile(

@@ -12,10 +12,10 @@ from typing import Any
 
 from tenure.backends.tables.protocol import Finding, Gravity
 from tenure.backends.tables.sqlite.catalogue import Column, Thing, folded
-from tenure.backends.tables.sqlite.forms import moment_form, reached, value_of, written_moment
 from tenure.backends.tables.sqlite.keys import Key, Keys
+from tenure.backends.tables.sqlite.storage_formats import moment_form, reached, value_of, written_moment
 from tenure.core.job import State
-from tenure.core.table import READ_BESIDE, Order, Role, TableSpec, quoted
+from tenure.core.table.spec import READ_BESIDE, Order, Role, TableSpec, quoted
 
 
 @dataclass(frozen=True, slots=True)

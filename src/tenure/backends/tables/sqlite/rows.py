@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.backends.sqlite.moments import microseconds, microseconds_of, moment, optional_moment
-from tenure.backends.sqlite.write import Write
+from tenure.backends.sqlite.timestamps import microseconds, microseconds_of, moment, optional_moment
+from tenure.backends.sqlite.write_transaction import Write
 from tenure.backends.tables.sqlite.decoding import read
 from tenure.backends.tables.sqlite.keys import Key
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.record import Record, record_of
-from tenure.backends.tables.sqlite.wording import ROLES, statement
+from tenure.backends.tables.sqlite.sql_templates import ROLES, statement
 from tenure.core.checks import EARLIEST
 from tenure.core.job import FINISHED, Job, State, build_job
 from tenure.core.operations import Hold
-from tenure.core.table import Role
+from tenure.core.table.spec import Role
 
 EVER = microseconds(EARLIEST)
 

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tenure.backends.protocol import SWEEP, Clock
 from tenure.backends.sqlite.backend import place_of
+from tenure.backends.sqlite.busy_retry import code_of
 from tenure.backends.sqlite.database import Database
-from tenure.backends.sqlite.patience import code_of
-from tenure.backends.sqlite.waiting import wait
-from tenure.backends.sqlite.write import Write
+from tenure.backends.sqlite.wait import wait
+from tenure.backends.sqlite.write_transaction import Write
 from tenure.backends.tables.protocol import Finding
-from tenure.backends.tables.sqlite import claiming, ddl, doctor, moving, reading, settling
+from tenure.backends.tables.sqlite import claim as claiming
+from tenure.backends.tables.sqlite import ddl, doctor
+from tenure.backends.tables.sqlite import move as moving
+from tenure.backends.tables.sqlite import read as reading
+from tenure.backends.tables.sqlite import settle as settling
 from tenure.backends.tables.sqlite.catalogue import schema_version
-from tenure.backends.tables.sqlite.fitting import check_conditions, fitted
+from tenure.backends.tables.sqlite.column_checks import check_conditions, fitted
 from tenure.backends.tables.sqlite.layout import Layout
+from tenure.backends.tables.sqlite.printable_sql import texts
 from tenure.backends.tables.sqlite.rows import row_of
-from tenure.backends.tables.sqlite.texts import texts
 from tenure.core.job import Entry
 from tenure.core.operations import (
     Claimed,
@@ -37,7 +41,7 @@ from tenure.core.operations import (
     Standing,
     Stats,
 )
-from tenure.core.table import TableSpec, quoted
+from tenure.core.table.spec import TableSpec, quoted
 from tenure.core.transitions import move_note
 from tenure.errors import ConfigurationError
 

@@ -1,10 +1,10 @@
 """Why a job is not running: each reason, as the client tells it."""
 
 from tenure.backends.protocol import Backend
+from tenure.client.jobs import Jobs
 from tenure.core.explanation import Explanation
 from tenure.core.operations import MOST_AHEAD, Beat, Move
 from tenure.core.reasons import Reason, ReasonKind
-from tenure.jobs import Jobs
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     Taken,

@@ -1,0 +1,24 @@
+"""What this store runs, as text to be read: the statements of each operation with their comments, and the schema.
+
+Where a statement has several forms, this is the one that asks for all queues and types.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+from tenure.backends.postgres import functions, migrations, roles
+from tenure.backends.postgres.address import address_of
+from tenure.backends.postgres.statements import fragments_in, operations
+
+
+def texts_at(url: str, shown: str) -> Mapping[str, str]:
+    """Return the text of each operation by its name, and those of the schema, its functions and its roles."""
+    schema = address_of(url, shown).schema
+    folder, fragments = files(__package__), fragments_in(schema)
+    found = {
+        operation: folder.joinpath(f"{operation}.sql").read_text("utf-8").format(**fragments)
+        for operation in operations()
+        if operation != "schema"
+    }
+    made = {"schema": migrations.script(schema), "functions": functions.script(schema), "roles": roles.script(schema)}
+    return {**found, **made}

@@ -1,0 +1,101 @@
+"""What is only read: find, stats, counts, workers."""
+
+import re
+from functools import cache
+
+from tenure.backends.postgres.database import Database
+from tenure.backends.postgres.encoding import array, duration, moment, optional_array
+from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.rows import Row, job_of, worker_of
+from tenure.backends.postgres.statements import Statement, numbered, texts_in
+from tenure.backends.protocol import SCAN
+from tenure.core.job import State
+from tenure.core.operations import COUNTS_KEPT, Count, Event, Page, Query, Stats, StatsRow, Worker
+from tenure.errors import ConfigurationError
+
+FURTHEST = 2**63 - 1
+
+ORDERS = {True: {"order": "desc", "beyond": "<"}, False: {"order": "asc", "beyond": ">"}}
+
+
+def find(database: Database, query: Query) -> Page:
+    """Return the jobs that match among the next `SCAN`, at most a page full."""
+    values = {
+        "ids": optional_array(query.ids),
+        "states": None if query.states is None else array(sorted(query.states)),
+        "queues": optional_array(query.queues),
+        "types": optional_array(query.types),
+        "key": query.key,
+        "worker": query.worker,
+        "error": query.error,
+        "attempts_over": query.attempts_over,
+        "due": query.due,
+        "since": None if query.since is None else duration(query.since),
+        "cursor": _position(query),
+        "scan": SCAN,
+        "limit": query.limit,
+        "now": database.now(),
+    }
+    ((rows, last),) = database.ask([Step(_find(database.address.schema, _source(query), query.newest_first), values)])
+    return Page(jobs=[job_of(row) for row in rows], cursor=None if last is None else str(last))
+
+
+def stats(database: Database) -> Stats:
+    values = {"scan": SCAN, "now": database.now()}
+    ((rows, paused),) = database.ask([Step(database.statements["stats"]["stats"], values)])
+    return Stats(rows=tuple(_stats_row(row) for row in rows), paused=tuple(paused))
+
+
+def counts(database: Database, since: float) -> list[Count]:
+    values = {"since": duration(min(since, COUNTS_KEPT)), "now": database.now()}
+    (rows,) = database.ask([Step(database.statements["counts"]["since"], values)])
+    return [
+        Count(minute_at=moment(minute_at), queue=queue, event=Event(event), number=number)
+        for minute_at, queue, event, number in rows
+    ]
+
+
+def workers(database: Database) -> list[Worker]:
+    (rows,) = database.ask([Step(database.statements["workers"]["workers"], {"now": database.now()})])
+    return [worker_of(row) for row in rows]
+
+
+@cache
+def _find(schema: str, source: str, newest_first: bool) -> Statement:  # noqa: FBT001
+    texts, order = texts_in(schema)["find"], ORDERS[newest_first]
+    parts = {name: texts[name].format(**order) for name in ("live", "finished", "first")}
+    parts["running"] = texts["running"].format(**parts, **order)
+    candidates = texts[source].format(**parts, **order)
+    return numbered(texts["page"].format(candidates=candidates, **order))
+
+
+def _source(query: Query) -> str:
+    """Return where to look: where few other jobs are, if the query allows."""
+    if query.ids is not None:
+        return "named"
+    if query.states == frozenset({State.RUNNING}):
+        return "running"
+    return "stopped" if query.states and query.states <= {State.FAILED, State.CANCELLED} else "all"
+
+
+def _position(query: Query) -> int:
+    if query.cursor is None:
+        return FURTHEST if query.newest_first else 0
+    if not re.fullmatch(r"[0-9]{1,18}", query.cursor):
+        raise ConfigurationError(f"cursor {query.cursor!r} is not one that find gave")
+    return int(query.cursor)
+
+
+def _stats_row(row: Row) -> StatsRow:
+    queue, type, due, scheduled, running, completed, failed, cancelled, oldest_due_at = row
+    return StatsRow(
+        queue=queue,
+        type=type,
+        due=due,
+        scheduled=scheduled,
+        running=running,
+        completed=completed,
+        failed=failed,
+        cancelled=cancelled,
+        oldest_due_at=None if oldest_due_at is None else moment(oldest_due_at),
+    )

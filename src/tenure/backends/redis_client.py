@@ -1,0 +1,82 @@
+"""A store that is named by a client which the caller has.
+
+The client is known by its class, so that no driver is imported to tell.
+"""
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+from tenure.backends.protocol import Backend
+from tenure.core import checks
+from tenure.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tenure.backends.redis.address import Address
+
+KNOWN = {"redis.client.Redis", "redis.cluster.RedisCluster"}
+AWAITED = {"redis.asyncio.client.Redis", "redis.asyncio.cluster.RedisCluster"}
+
+
+class Client(Protocol):
+    """A `redis.Redis` or `redis.RedisCluster`."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any: ...
+
+
+def is_given(store: object) -> TypeGuard["RedisStore | Client"]:
+    """Tell whether a store is named by a client."""
+    return isinstance(store, RedisStore) or is_client(store)
+
+
+def given_store(store: "RedisStore | Client") -> "RedisStore":
+    return store if isinstance(store, RedisStore) else RedisStore(store)
+
+
+def is_client(store: object) -> TypeGuard[Client]:
+    """Tell whether this is a client; raise if it is one that has to be awaited."""
+    names = {f"{each.__module__}.{each.__qualname__}" for each in type(store).__mro__}
+    if names & AWAITED:
+        raise ConfigurationError(
+            f"a {type(store).__module__}.{type(store).__qualname__} has to be awaited; give a redis.Redis, or a URL: "
+            "AsyncJobs takes these as well"
+        )
+    return bool(names & KNOWN)
+
+
+@checks.with_known_options
+@dataclass(frozen=True, slots=True)
+class RedisStore:
+    """The store at the server of a `redis.Redis` or `redis.RedisCluster`, for `Jobs` and `AsyncJobs`.
+
+    It has the client's settings and connections of its own; the client stays the caller's to close. `prefix` names the
+    store: two of them never see each other. `timeout` is how many seconds the server has for an answer, `connections`
+    how many are opened at most.
+    """
+
+    client: Client = field(repr=False)
+    _: KW_ONLY
+    prefix: str = "tenure"
+    timeout: float = 10.0
+    connections: int = 10
+
+    def __post_init__(self) -> None:
+        if not is_client(self.client):
+            raise ConfigurationError(
+                f"client must be a redis.Redis or a redis.RedisCluster, not {checks.shown(self.client)}"
+            )
+        self._address()
+
+    @property
+    def shown(self) -> str:
+        """A URL that says where it is, without the password."""
+        return self._address().shown
+
+    def open(self) -> Backend:
+        from tenure.backends.redis.backend import Redis
+
+        return Redis(self._address())
+
+    def _address(self) -> "Address":
+        from tenure.backends.redis.client_address import address_from
+
+        return address_from(self.client, prefix=self.prefix, timeout=self.timeout, connections=self.connections)

@@ -1,0 +1,57 @@
+"""From a store, or the URL of a database, to a table in it."""
+
+from collections.abc import Callable
+
+from tenure.backends.protocol import Backend
+from tenure.backends.tables.protocol import TableStore
+from tenure.backends.urls import POSTGRES, driver_told, masked, scheme_of
+from tenure.core.table.spec import TableSpec
+from tenure.errors import ConfigurationError
+
+
+def table_in(store: Backend, spec: TableSpec) -> TableStore:
+    """Return a table in the database of a store; it shares the store's connections."""
+    from tenure.backends.sqlite import SQLite
+
+    if isinstance(store, SQLite):
+        from tenure.backends.tables.sqlite import SQLiteTable
+
+        return SQLiteTable(store.database, spec)
+    if type(store).__module__.startswith("tenure.backends.postgres"):
+        from tenure.backends.tables.postgres import PostgresTable
+
+        return PostgresTable(store.database, spec)  # type: ignore[attr-defined]
+    raise _no_tables(type(store).__name__)
+
+
+def table_at(url: str, spec: TableSpec) -> TableStore:
+    """Return a table in the database that a URL names; nothing else is made there."""
+    return OPENERS.get(scheme_of(url), _open_none)(url, spec)
+
+
+def _open_sqlite(url: str, spec: TableSpec) -> TableStore:
+    from tenure.backends.tables.sqlite import open_table
+
+    return open_table(url, spec)
+
+
+def _open_postgres(url: str, spec: TableSpec) -> TableStore:
+    with driver_told(url, "psycopg", "postgres"):
+        from tenure.backends.tables.postgres import open_table
+    return open_table(url, masked(url), spec)
+
+
+def _open_none(url: str, spec: TableSpec) -> TableStore:  # noqa: ARG001
+    raise _no_tables(repr(masked(url)))
+
+
+def _no_tables(what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what} has no tables; a table is in a database that postgresql:// or sqlite:// leads to: give its URL"
+    )
+
+
+OPENERS: dict[str, Callable[[str, TableSpec], TableStore]] = {
+    "sqlite": _open_sqlite,
+    **dict.fromkeys(POSTGRES, _open_postgres),
+}

@@ -1,0 +1,187 @@
+"""The end of a claim: by its holder, or by the reaper."""
+
+import logging
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from tenure.backends.sqlite.timestamps import duration, moment
+from tenure.backends.sqlite.write_transaction import Write
+from tenure.backends.tables.sqlite.decoding import read
+from tenure.backends.tables.sqlite.layout import Layout
+from tenure.backends.tables.sqlite.record import PREVENTED, RECOVERED
+from tenure.backends.tables.sqlite.rows import Stored, row_of, stored_of
+from tenure.backends.tables.sqlite.sql_templates import statement
+from tenure.core.job import FINISHED, Ending, Outcome, State
+from tenure.core.operations import Reaped, Settlement
+from tenure.core.table.spec import Role
+from tenure.core.transitions import RULES, expiry_note, is_spent, next_state, overridden
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_WORKER = "unknown"
+"""Who holds a row that runs without telling by whom: another hand made it so."""
+
+
+def settle(write: Write, layout: Layout, settlements: Sequence[Settlement]) -> list[bool]:
+    return [_settle(write, layout, each) for each in settlements]
+
+
+def reap_expired(write: Write, layout: Layout, limit: int) -> list[Reaped]:
+    values = layout.values(reached=layout.reached(write.now), limit=limit)
+    rows = read(write.db, lambda: write.all(statement(layout, "reap", "expired"), values))
+    return _taken_back(_expire(write, layout, stored_of(layout, row)) for row in rows)
+
+
+def reap_worker(write: Write, layout: Layout, worker: str, started: Collection[str] | None, limit: int) -> list[Reaped]:
+    values = layout.values(worker=worker, limit=limit)
+    rows = read(write.db, lambda: write.all(statement(layout, "reap", "of the worker"), values))
+    return _taken_back(
+        _expire(write, layout, stored, is_said_dead=True)
+        if started is None or stored.id in started
+        else _give_back(write, layout, stored)
+        for stored in (stored_of(layout, row) for row in rows)
+    )
+
+
+def is_done(write: Write, layout: Layout, stored: Stored) -> bool:
+    """Tell whether the work of a row shows."""
+    if layout.spec.done_if is None:
+        return False
+    (is_there,) = write.one(statement(layout, "row", "is done"), layout.values(stored.key))
+    return bool(is_there)
+
+
+def has_changed(done: sqlite3.Cursor) -> bool:
+    """Tell whether a row was written: a trigger of the user's may have had it left as it was."""
+    return done.rowcount > 0
+
+
+def _taken_back(reaped: Iterable[Reaped | None]) -> list[Reaped]:
+    return [each for each in reaped if each is not None]
+
+
+def _settle(write: Write, layout: Layout, settlement: Settlement) -> bool:
+    stored = row_of(write, layout, settlement.hold.id)
+    if stored is None:
+        return False
+    if not stored.is_held_by(settlement.hold):
+        return _has_ended_by(stored, settlement)
+    if settlement.state is State.COMPLETED:
+        return _complete(write, layout, stored, settlement)
+    return _end_by(write, layout, stored, settlement)
+
+
+def _has_ended_by(stored: Stored, settlement: Settlement) -> bool:
+    """Tell whether this very settlement landed before."""
+    hold = settlement.hold
+    if settlement.outcome is Outcome.COMPLETED:
+        # One with a lease still was made so by another hand, which is no completion of this claim.
+        is_whole = stored.leased_until is None and stored.completed_at is not None
+        return stored.state is State.COMPLETED and is_whole and (stored.fence, stored.token) == (hold.fence, hold.token)
+    return stored.record.has_line(settlement.outcome, hold.fence, hold.token)
+
+
+def _complete(write: Write, layout: Layout, stored: Stored, settlement: Settlement) -> bool:
+    record = replace(
+        stored.record,
+        cancel_requested=False,
+        result=settlement.result,
+        result_dropped=settlement.result_dropped,
+        found_done=PREVENTED if settlement.found_done else None,
+    )
+    values = layout.values(
+        stored.key, completed_at=layout.moment(Role.COMPLETED_AT, write.now), record=record.text(), error=None
+    )
+    return has_changed(write.execute(statement(layout, "settle", "complete"), values))
+
+
+def _end_by(write: Write, layout: Layout, stored: Stored, settlement: Settlement) -> bool:
+    state = overridden(settlement.state, cancel_requested=stored.record.cancel_requested)
+    after = replace(stored, attempts=stored.attempts + settlement.attempts)
+    has_ended = _end(write, layout, after, settlement.outcome, state, settlement.error)
+    if has_ended and settlement.delay is not None and state is State.QUEUED:
+        run_at = layout.moment(Role.RUN_AT, write.now + duration(settlement.delay))
+        write.execute(statement(layout, "settle", "wait"), layout.values(stored.key, run_at=run_at))
+    return has_ended
+
+
+def _expire(write: Write, layout: Layout, stored: Stored, *, is_said_dead: bool = False) -> Reaped | None:
+    after = replace(stored, crashes=stored.crashes + RULES[Outcome.EXPIRED].crashes)
+    worker = stored.worker or UNKNOWN_WORKER
+    note = expiry_note(
+        worker,
+        claimed_at=moment(stored.started_at or 0),
+        leased_until=moment(stored.leased_until or 0),
+        known=None,
+        is_said_dead=is_said_dead,
+    )
+    try:
+        is_recovered = is_done(write, layout, stored)
+    except sqlite3.OperationalError as exc:
+        # This row has to wait until that is mended; what is due does not.
+        log.error("row %s of %s cannot be taken back: done_if fails: %s", stored.id, layout.spec.shown, exc)  # noqa: TRY400
+        return None
+    if is_recovered:
+        state = State.COMPLETED
+        has_ended = _recover(write, layout, after, note)
+    else:
+        spent = is_spent(after.attempts, layout.spec.max_attempts) or is_spent(after.crashes, layout.spec.max_crashes)
+        state = next_state(Outcome.EXPIRED, spent=spent, cancel_requested=stored.record.cancel_requested)
+        has_ended = _end(write, layout, after, Outcome.EXPIRED, state, note)
+    return Reaped(id=stored.id, state=state, worker=worker, fence=stored.fence) if has_ended else None
+
+
+def _recover(write: Write, layout: Layout, stored: Stored, note: str) -> bool:
+    """Complete a row whose holder died after the work was done."""
+    record = replace(
+        stored.record.with_line(_line(write, stored, Outcome.EXPIRED, note)),
+        cancel_requested=False,
+        found_done=RECOVERED,
+    )
+    values = layout.values(
+        stored.key,
+        crashes=stored.crashes,
+        completed_at=layout.moment(Role.COMPLETED_AT, write.now),
+        record=record.text(),
+        error=None,
+    )
+    return has_changed(write.execute(statement(layout, "settle", "recover"), values))
+
+
+def _give_back(write: Write, layout: Layout, stored: Stored) -> Reaped | None:
+    """Release a row that a dead worker had not begun."""
+    state = next_state(Outcome.RELEASED, cancel_requested=stored.record.cancel_requested)
+    after = replace(stored, attempts=stored.attempts + RULES[Outcome.RELEASED].attempts)
+    has_ended = _end(write, layout, after, Outcome.RELEASED, state)
+    worker = stored.worker or UNKNOWN_WORKER
+    return Reaped(id=stored.id, state=state, worker=worker, fence=stored.fence) if has_ended else None
+
+
+def _end(
+    write: Write, layout: Layout, stored: Stored, outcome: Outcome, state: State, error: str | None = None
+) -> bool:
+    """End a claim that did not complete; `stored` says what the row is to have afterwards."""
+    record = replace(stored.record.with_line(_line(write, stored, outcome, error)), cancel_requested=False)
+    values = layout.values(
+        stored.key,
+        state=layout.spec.words[state],
+        attempts=max(0, stored.attempts),
+        crashes=stored.crashes,
+        completed_at=layout.moment(Role.COMPLETED_AT, write.now if state in FINISHED else None),
+        record=record.text(),
+        error=record.last_note,
+    )
+    return has_changed(write.execute(statement(layout, "settle", "end"), values))
+
+
+def _line(write: Write, stored: Stored, outcome: Outcome, error: str | None) -> Ending:
+    return Ending(
+        outcome=outcome,
+        fence=stored.fence,
+        ended_at=moment(write.now),
+        token=stored.token,
+        worker=stored.worker,
+        claimed_at=None if stored.started_at is None else moment(stored.started_at),
+        error=error,
+    )

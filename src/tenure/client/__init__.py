@@ -1,0 +1,1 @@
+"""The client: jobs, claims, tables, and the keeper of their leases."""

@@ -1,0 +1,61 @@
+"""What jobs are claimed from, for async code."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from tenure.client.aio.awaited import OnlyAsync
+from tenure.client.aio.threads import Threads, run_alone
+from tenure.client.keeper import ticks
+from tenure.client.source import Source
+from tenure.core import checks
+from tenure.core.checks import Seconds
+from tenure.core.job import Job
+from tenure.core.operations import ClaimRequest
+
+Z = TypeVar("Z", bound=Source[Any, Any])
+
+
+class AsyncSource(OnlyAsync, Generic[Z]):
+    """The awaited twin of a `Source`: the same store, and the same keeper."""
+
+    sync: Z
+    """The same for code that does not await."""
+
+    async def close(self) -> None:
+        """Stop keeping leases and close the store, when all that is under way has ended. Again, it does nothing."""
+        await run_alone(self.sync.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def threads(self) -> Threads:
+        """The threads of this process: a forked child has none of its parent's."""
+        process = os.getpid()
+        return self._threads.get(process) or self._threads.setdefault(process, Threads(self._wait, self.sync.closed))
+
+    def _join(self, source: Z) -> None:
+        self.sync = source
+        self._threads: dict[int, Threads] = {}
+        source._twin = self
+
+    async def _take(self, request: ClaimRequest, wait: Seconds) -> Any:
+        ends_at = ticks() + checks.seconds("wait", wait)
+        find = partial(self.sync._look, request)
+        return await self.threads.take(find, (request.queues, request.types), ends_at)
+
+    def _wait(self, queues: tuple[str, ...] | None, types: tuple[str, ...] | None, timeout: float) -> None:
+        self.sync._backend.wait(queues, types, timeout)
+
+    async def _found(self, pages: Iterator[list[Job]]) -> AsyncIterator[Job]:
+        while (page := await self.threads.run(partial(next, pages, None))) is not None:
+            for job in page:
+                yield job

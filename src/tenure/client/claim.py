@@ -1,0 +1,406 @@
+"""What a taker holds: one job, for a time."""
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tenure.backends.protocol import Claiming, Joined
+from tenure.backends.shared import process
+from tenure.client.keeper import Keeper, Lease, ticks
+from tenure.client.transaction import Transaction, transactional
+from tenure.core import checks, transitions
+from tenure.core.answers import Answer
+from tenure.core.backoff import Backoff, Random
+from tenure.core.checks import Seconds, known_options
+from tenure.core.error_summary import headline_of
+from tenure.core.job import Job, Outcome, Progress, State
+from tenure.core.log_fields import facts
+from tenure.core.operations import Extension, Hold, Holding, Query, Settlement, lease_of
+from tenure.core.payload import LONGEST
+from tenure.errors import ClaimLost, ConfigurationError, InvalidPayload, StoreUnavailable, TenureError
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from tenure.client.aio.claims import AsyncClaim, Twins
+
+log = logging.getLogger(__name__)
+
+UNDONE = "the transaction that the job was completed in was rolled back"
+TAKEN = "another claim, a reaper or an operator took it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """What every claim of a source shares."""
+
+    store: Claiming
+    keeper: Keeper
+    backoff: Backoff
+    random: Random
+    twin: "Callable[[], Twins | None]" = lambda: None
+    """Finds what calls for async code go through; without it, each has a thread of its own."""
+
+
+class Claim:
+    """A job, held. Used as a block it is kept alive, and completed on leaving.
+
+    An exception that leaves the block is recorded by the job's policy and goes on; an interruption releases the job.
+    After an explicit ending, leaving does nothing more.
+    """
+
+    __slots__ = ("_holder", "_joined", "_lock", "_outcome", "_process", "job", "lease", "result", "unanswered")
+
+    def __init__(self, holder: Holder, job: Job, lease: Lease) -> None:
+        self.job = job
+        self.lease = lease
+        self.result: Any = None
+        self.unanswered: Settlement | None = None
+        self._holder = holder
+        self._lock = threading.Lock()
+        self._outcome: Outcome | None = None
+        self._joined: Joined | None = None
+        self._process = process.here()
+
+    def __repr__(self) -> str:
+        status = self._outcome or ("lost" if self.is_lost else "held")
+        return f"<Claim of job {self.job.id!r}, type {self.job.type!r}, fence {self.fence}: {status}>"
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+    @property
+    def fence(self) -> int:
+        return self.lease.hold.fence
+
+    @property
+    def token(self) -> str:
+        return self.lease.hold.token
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the job may be another's by now. It turns true before the store would give the job away."""
+        return not self.is_settled and self.lease.is_lost
+
+    @property
+    def is_settled(self) -> bool:
+        return self._outcome is not None
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether an operator asked for the job to be cancelled, as far as the last extension told."""
+        return self.lease.cancel_requested
+
+    @property
+    def aio(self) -> "AsyncClaim":
+        """The same claim for async code: every verb awaited."""
+        from tenure.client.aio.claims import AsyncClaim
+
+        return AsyncClaim(self, self._holder.twin)
+
+    def is_unclear(self) -> bool:
+        """Whether an ending was sent, or joined to a transaction, of which it is not known what became."""
+        return self._joined is not None or self.unanswered is not None
+
+    def is_to_be_asked_for(self) -> bool:
+        """Whether a transaction that it was completed in has ended, and nobody asked how."""
+        return self._joined is not None and not self._joined.is_open()
+
+    def is_here(self) -> bool:
+        """Whether this is the process that claimed. A forked child holds nothing of its parent's."""
+        return process.here() is self._process
+
+    def note(self, settlement: Settlement, *, landed: bool) -> None:
+        """Take in what the store answered to the settlement of this claim."""
+        self.unanswered = self._joined = None
+        if landed:
+            self._outcome = settlement.outcome
+        self._holder.keeper.end(self.lease)
+
+    def ending_by(self, error: BaseException | None) -> Settlement:
+        """Return the settlement that an exception asks for; without one, a release."""
+        if isinstance(error, Answer):
+            return self._answer(error)
+        # What is no Exception, such as KeyboardInterrupt or CancelledError, says nothing about the job.
+        return self.failure(error) if isinstance(error, Exception) else transitions.released(self.lease.hold)
+
+    def ending_with(self, result: Any) -> tuple[Settlement, TenureError | None]:
+        """Return the settlement that a result or an answer asks for, and what is to be said about it."""
+        if isinstance(result, Answer):
+            return self._answer(result), None
+        if isinstance(result, type) and issubclass(result, Answer):
+            mistake = ConfigurationError(f"give an answer such as tenure.Retry(), not the class {result.__name__}")
+            return self.failure(mistake), mistake
+        try:
+            return self.completion(result), None
+        except InvalidPayload as exc:
+            # The work is done and must not be repeated for the sake of a result that cannot be kept.
+            return (
+                self.completion_without_result(),
+                InvalidPayload(f"job {self.id!r} is completed, but {exc}"),
+            )
+
+    def completion(self, result: Any = None) -> Settlement:
+        """Return the settlement that completes the job."""
+        completion = transitions.completed(self.lease.hold, result)
+        if completion.result_dropped:
+            log.warning(
+                "the result of job %s has more than %s bytes of JSON and is dropped",
+                self.id,
+                f"{LONGEST:,}",
+                extra=facts(self.job),
+            )
+        return completion
+
+    def completion_without_result(self) -> Settlement:
+        """Return the same for a result that cannot be kept."""
+        return transitions.completed_without_result(self.lease.hold)
+
+    def failure(self, why: str | BaseException, *, final: bool = False) -> Settlement:
+        """Return the settlement that a failure asks for."""
+        error = _text_of(why) if isinstance(why, BaseException) else why
+        holder = self._holder
+        return transitions.failed(
+            self.lease.hold, self.job, error, final=final, backoff=holder.backoff, random=holder.random
+        )
+
+    @known_options
+    def complete(self, result: Any = None, *, connection: object = None) -> None:
+        """End the claim: the job is done, for good.
+
+        With a `connection` this is part of its transaction: if that is rolled back, so is the completion. It should be
+        the last statement before the commit.
+        """
+        settlement = self.completion(result)
+        if connection is None:
+            self.settle(settlement)
+        else:
+            self._join(settlement, connection)
+
+    def transaction(self) -> Transaction:
+        """Return a block that gives a connection to the store's database, for writes that commit with the completion.
+
+        Leaving it completes the job with `claim.result`, in the same transaction as what the block wrote. If the claim
+        is lost, or an exception leaves the block, nothing of that is written; the exception is recorded on the job, as
+        by `with claim`. Jobs that are enqueued with this `connection` belong to it. On SQLite nobody else can write
+        meanwhile, so be brief.
+        """
+        return self.transaction_on(None)
+
+    def transaction_on(self, loop: "AbstractEventLoop | None") -> Transaction:
+        """Return that block for an event loop, beside which it is entered and left in a thread."""
+        return Transaction(self, transactional(self._holder.store), self._holder.keeper, loop)
+
+    @known_options
+    def fail(self, why: str | BaseException, *, final: bool = False) -> None:
+        """End the claim: the job is queued again after the back-off, or failed if no attempt is left or it is final."""
+        self.settle(self.failure(why, final=final))
+
+    @known_options
+    def retry(self, delay: Seconds | None = None, *, why: str | None = None) -> None:
+        """End the claim: the job is to be tried again, after `delay` or the back-off."""
+        delay = None if delay is None else checks.seconds("delay", delay)
+        self.settle(
+            transitions.retried(
+                self.lease.hold,
+                self.job,
+                delay=delay,
+                why=why,
+                backoff=self._holder.backoff,
+                random=self._holder.random,
+            )
+        )
+
+    @known_options
+    def snooze(self, delay: Seconds) -> None:
+        """End the claim: the job runs again after `delay`, and this was no attempt."""
+        self.settle(transitions.snoozed(self.lease.hold, checks.seconds("delay", delay)))
+
+    def release(self) -> None:
+        """End the claim: give the job back as if it had not been taken."""
+        self.settle(transitions.released(self.lease.hold))
+
+    @known_options
+    def cancel(self, why: str | None = None) -> None:
+        """End the claim: the job is cancelled."""
+        self.settle(transitions.cancelled(self.lease.hold, why))
+
+    @known_options
+    def extend(self, lease: Seconds | None = None) -> None:
+        """Prolong the lease to at least this long from now; by default, as long as it was asked for."""
+        self._extend(self.lease.length if lease is None else lease_of(lease))
+
+    @known_options
+    def progress(self, done: float, *, of: float | None = None, note: str | None = None) -> None:
+        """Show how far the work has come, and prolong the lease."""
+        self._extend(self.lease.length, Progress(done=done, of=of, note=note))
+
+    def __enter__(self) -> Self:
+        if self.is_settled:
+            raise self.lost(f"it was {self._outcome} before the block was entered")
+        self.prove()
+        if self.is_lost:
+            raise self.lost("its lease ran out before the block was entered")
+        self._holder.keeper.keep([self.lease])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not self.is_here():
+            return False
+        try:
+            return self.leave(error)
+        finally:
+            self._holder.keeper.drop([self.lease])
+
+    def leave(self, error: BaseException | None) -> bool:
+        """Settle by how the block ended; return whether the exception was an answer, and ends here."""
+        was_joined = self._joined is not None
+        if self._has_completed_elsewhere(error) or self.is_settled or self.is_loss(error):
+            return False
+        if was_joined and error is None:
+            # Its effect was rolled back with the completion: it must not be completed without, nor be tried for ever.
+            log.warning("the completion of job %s was rolled back: it has failed", self.id, extra=facts(self.job))
+            self.settle(self.failure(UNDONE))
+            return False
+        if error is None and self.unanswered is None:
+            ending, mistake = self.ending_with(self.result)
+            self.settle(ending)
+            if mistake is not None:
+                raise mistake
+            return False
+        try:
+            # An ending that was sent may have landed: it is sent again, never another in its place.
+            self.settle(self.unanswered or self.ending_by(error))
+        except TenureError as exc:
+            if error is None:
+                raise
+            # The error of the work matters more than that of the bookkeeping; it goes on, and carries the other.
+            error.add_note(f"tenure: this could not be recorded: {exc}")
+            return False
+        return isinstance(error, Answer)
+
+    def is_loss(self, error: BaseException | None) -> bool:
+        """Whether the exception says that this claim is lost."""
+        return isinstance(error, ClaimLost) and (error.id, error.fence) == (self.id, self.fence)
+
+    def _has_completed_elsewhere(self, error: BaseException | None) -> bool:
+        """Tell whether a completion in a transaction of the caller's is all that there is to be done."""
+        if self._joined is None:
+            return False
+        try:
+            if self._joined.is_open():
+                if error is not None:
+                    error.add_note(
+                        "tenure: the job is completed if your transaction is committed, else its lease runs out"
+                    )
+                return True
+            return not self._take_back_if_undone()
+        except StoreUnavailable as exc:
+            if error is None:
+                raise
+            error.add_note(f"tenure: whether your transaction was committed could not be asked: {exc}")
+            return True
+
+    def _take_back_if_undone(self) -> bool:
+        """Hold the job again if the transaction that completed it was rolled back; tell whether it was."""
+        jobs = self._holder.store.find(Query(ids=(self.id,))).jobs
+        return self.take_back_if_undone(jobs[0] if jobs else None)
+
+    def take_back_if_undone(self, job: Job | None) -> bool:
+        """Hold the job again unless it is completed, or gone; it may be lost since. Tell whether that is so."""
+        is_done = job is None or (job.state is State.COMPLETED and job.fence == self.fence)
+        if is_done:
+            self._joined = None
+        else:
+            self._hold_again()
+            self.lease.is_over = job is None or job.state is not State.RUNNING or job.fence != self.fence
+        return not is_done
+
+    def _hold_again(self) -> None:
+        self._outcome = self._joined = None
+        self.lease.is_over = False
+
+    def _join(self, settlement: Settlement, connection: object) -> None:
+        store = transactional(self._holder.store)
+        with self._lock:
+            # Else it would wait for that one, whose end may be up to this very thread.
+            if self._joined is not None and not self._joined.is_of(connection) and self._joined.is_open():
+                raise self.lost("it was completed in another transaction, which is still open")
+            with store.joined(connection) as joined:
+                if self._joined is not None and self._is_held_in(joined):
+                    self._hold_again()
+                self.must_be_held()
+                (landed,) = joined.settle([settlement])
+            if not landed:
+                raise self.lost()
+            self.note(settlement, landed=True)
+            self._joined = joined
+
+    def _is_held_in(self, joined: Joined) -> bool:
+        (holding,) = joined.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])
+        return holding is not Holding.LOST
+
+    def _answer(self, answer: Answer) -> Settlement:
+        holder = self._holder
+        return transitions.answered(self.lease.hold, self.job, answer, backoff=holder.backoff, random=holder.random)
+
+    def settle(self, settlement: Settlement) -> None:
+        """End the claim by a settlement that was decided before; the same again, if it was not answered."""
+        with self._lock:
+            self.must_be_held()
+            is_first = self.unanswered in (None, settlement)
+            self.unanswered = settlement
+            (landed,) = self._holder.store.settle([settlement])
+            self.note(settlement, landed=landed)
+        if not landed:
+            raise self.lost(TAKEN if is_first else f"{TAKEN}, or an earlier ending of yours has landed unanswered")
+
+    def _extend(self, lease: float, progress: Progress | None = None) -> None:
+        self.must_be_held()
+        sent_at = ticks()
+        extension = Extension(hold=self.lease.hold, lease=lease, progress=progress)
+        (holding,) = self._holder.store.extend([extension])
+        self._holder.keeper.note(self.lease, holding, sent_at, lease)
+        if self.lease.is_over:
+            self._holder.keeper.end(self.lease)
+            raise self.lost()
+
+    def prove(self) -> None:
+        """Extend a claim that was made elsewhere, if that was not done yet, to know that it is held and how long."""
+        if not self.lease.is_proven:
+            self.extend()
+
+    def must_be_held(self) -> None:
+        """Raise if this claim has ended, or was made by another process."""
+        if self.is_to_be_asked_for():
+            self._take_back_if_undone()
+        if self._outcome is not None:
+            raise self.lost(f"it was {self._outcome} already")
+        if not self.is_here():
+            raise self.lost(f"it is held by process {self._process}, not by this forked one")
+
+    def lost(self, why: str = TAKEN) -> ClaimLost:
+        return lost(self.lease.hold, why)
+
+
+def lost(hold: Hold, why: str = TAKEN) -> ClaimLost:
+    """Return what is to be raised for a claim that its holder has no more."""
+    return ClaimLost(
+        f"the claim of job {hold.id!r} with fence {hold.fence} is over: {why}; nothing was written",
+        id=hold.id,
+        fence=hold.fence,
+    )
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - it may have odd notes; and 3.11 fails now and then when several threads do this
+        return headline_of(error)

@@ -1,0 +1,235 @@
+"""What jobs are claimed from: a store of jobs, or a table of the user's own.
+
+Here is all that needs no more than a claim does. It is opened at first use, and safe to share between threads.
+"""
+
+import random
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from weakref import ref
+
+from tenure.backends.protocol import SWEEP, Claiming
+from tenure.client.claim import Claim, Holder, lost
+from tenure.client.identity import new_token, this_process
+from tenure.client.keeper import Keeper, Lease, ticks
+from tenure.core import checks
+from tenure.core.backoff import Backoff
+from tenure.core.checks import Seconds
+from tenure.core.filters import Names
+from tenure.core.job import Job, State
+from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Hold, Move, Moved, Query, Reaped, hold_of, lease_of
+from tenure.core.transitions import released
+from tenure.errors import ConfigurationError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from tenure.client.aio.source import AsyncSource
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Claiming)
+"""The store."""
+C = TypeVar("C", bound=Claim)
+"""What a claim of it is."""
+
+LONGEST_POLL = 1.0
+"""Seconds after which a waiting claim looks again, even if nothing woke it."""
+
+CLOSED = "this {} is closed; make a new one to go on"
+
+
+class Source(ABC, Generic[S, C]):
+    """Holds a store that was opened, and the keeper of the leases that are held in it."""
+
+    kind: str
+    """What it is called to its user."""
+
+    def __init__(self, backoff: Backoff | None) -> None:
+        self._backoff = checked("backoff", backoff or Backoff(), Backoff)
+        self._lock = threading.Lock()
+        self._opened: tuple[S, Holder] | None = None
+        self._is_closed = False
+        self._twin: AsyncSource[Any] | None = None
+
+    @property
+    @abstractmethod
+    def aio(self) -> "AsyncSource[Any]":
+        """The same for async code: every verb awaited, over the same store."""
+
+    @abstractmethod
+    def _open_store(self) -> S:
+        """Open the store; called once."""
+
+    @abstractmethod
+    def _claim_of(self, holder: Holder, job: Job, lease: Lease) -> C:
+        """Return the handle of a job that was taken."""
+
+    @abstractmethod
+    def _claims_of(self, holder: Holder, claims: Sequence[C]) -> Any:
+        """Return the handles of one request."""
+
+    @abstractmethod
+    def _id_of(self, id: Any) -> str:
+        """Return the id of a job, or raise for what can be none."""
+
+    @abstractmethod
+    def _batches(self, ids: Any) -> Iterator[list[str]]:
+        """Yield the ids, each once, by the thousand."""
+
+    def close(self) -> None:
+        """Stop keeping leases and close the store. Closing again does nothing."""
+        with self._lock:
+            self._is_closed = True
+            opened, self._opened = self._opened, None
+        threads = None if self._twin is None else self._twin.threads
+        if threads is not None:
+            # What is under way needs the store.
+            threads.finish()
+        if opened is not None:
+            backend, holder = opened
+            holder.keeper.stop()
+            backend.close()
+        if threads is not None:
+            threads.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def closed(self) -> str:
+        """What to say when it is used after it was closed."""
+        return CLOSED.format(self.kind)
+
+    @property
+    def _backend(self) -> S:
+        return self._open()[0]
+
+    def _open(self) -> tuple[S, Holder]:
+        if (opened := self._opened) is not None:
+            return opened
+        with self._lock:
+            if self._is_closed:
+                raise StoreUnavailable(self.closed)
+            if self._opened is None:
+                store = self._open_store()
+                holder = Holder(
+                    store=store,
+                    keeper=Keeper(store.extend, kind=self.kind),
+                    backoff=self._backoff,
+                    random=random.random,
+                    twin=_twin_of(ref(self)),
+                )
+                self._opened = store, holder
+            return self._opened
+
+    def _take(self, request: ClaimRequest, wait: Seconds) -> Any:
+        """Claim, looking again until so many seconds have passed."""
+        ends_at = ticks() + checks.seconds("wait", wait)
+        while True:
+            claims = self._look(request)
+            left = ends_at - ticks()
+            if claims or left <= 0:
+                return claims
+            self._backend.wait(request.queues, request.types, min(left, LONGEST_POLL))
+
+    def _look(self, request: ClaimRequest) -> Any:
+        """Claim once, under a token of its own."""
+        request = replace(request, token=new_token())
+        backend, holder = self._open()
+        sent_at = ticks()
+        jobs = backend.claim(request).jobs
+        return self._claims(holder, jobs, request, sent_at)
+
+    def _claims(self, holder: Holder, jobs: Sequence[Job], request: ClaimRequest, sent_at: float) -> Any:
+        holds = [Hold(id=job.id, fence=job.fence, token=request.token) for job in jobs]
+        if self._is_closed and holds:
+            holder.store.settle([released(hold) for hold in holds])
+            raise StoreUnavailable(self.closed)
+        leases = [Lease(hold, request.lease, sent_at, job=job) for hold, job in zip(holds, jobs, strict=True)]
+        claims = [self._claim_of(holder, job, lease) for job, lease in zip(jobs, leases, strict=True)]
+        return self._claims_of(holder, claims)
+
+    def _claimed(self, id: Any, fence: int, token: str, lease: Seconds) -> C:
+        """Return the handle of a claim that was made elsewhere, for who has its id, fence and token."""
+        hold = hold_of(self._id_of(id), fence, token)
+        unproven = Lease.unproven(hold, lease_of(lease))
+        job = self._job(hold.id)
+        if job is None or job.state is not State.RUNNING or job.fence != fence:
+            raise lost(hold)
+        return self._claim_of(self._open()[1], job, unproven)
+
+    def _job(self, id: str) -> Job | None:
+        jobs = self._backend.find(Query(ids=(id,))).jobs
+        return jobs[0] if jobs else None
+
+    def _reap(self, worker: str | None) -> list[Reaped]:
+        worker = checks.optional(checks.name, "worker", worker)
+        reaped = found = self._backend.reap(worker=worker)
+        # A short answer is the end. One who was taken for dead and lives may claim the same jobs again, and hold them.
+        while len(found) == SWEEP:
+            found = self._backend.reap(worker=worker)
+            reaped = [*reaped, *found]
+        return reaped
+
+    def _pages(self, query: Query) -> Iterator[list[Job]]:
+        while True:
+            page = self._backend.find(query)
+            yield page.jobs
+            if page.cursor is None:
+                return
+            query = replace(query, cursor=page.cursor)
+
+    def _move(
+        self, move: Move, ids: Any, query: Query, *, is_all: bool, has_condition: bool, reason: str | None, like: str
+    ) -> list[Moved]:
+        reason = checks.optional(checks.text, "reason", reason)
+        if (ids is not None) + has_condition + checks.truth("all", is_all) != 1:
+            raise ConfigurationError(
+                f"say which jobs to {move}, in one way: ids, or conditions such as {like}, or all=True"
+            )
+        chosen = self._batches(ids) if ids is not None else ([job.id for job in page] for page in self._pages(query))
+        return [each for batch in chosen for each in self._backend.move(batch, move, reason)]
+
+
+def request_of(
+    queues: Names | None, types: Names | None, limit: int, lease: Seconds, worker: str | None
+) -> ClaimRequest:
+    """Return what a claim asks for, or raise for an option that cannot be used."""
+    return ClaimRequest(
+        queues=checks.optional(checks.names, "queues", queues),
+        types=checks.optional(checks.names, "types", types),
+        limit=limit,
+        lease=lease_of(lease),
+        worker=this_process() if worker is None else worker,
+        token=new_token(),
+    )
+
+
+def batches_of(ids: Sequence[str]) -> Iterator[list[str]]:
+    """Yield ids by the thousand."""
+    for start in range(0, len(ids), LARGEST_BATCH):
+        yield list(ids[start : start + LARGEST_BATCH])
+
+
+def checked(what: str, value: T, kind: type[T]) -> T:
+    """Return a value of this kind, or raise."""
+    if not isinstance(value, kind):
+        raise ConfigurationError(f"{what} must be a {kind.__name__}, not {value!r}")
+    return value
+
+
+def _twin_of(source: "ref[Source[Any, Any]]") -> "Callable[[], AsyncSource[Any] | None]":
+    """Return what finds the twin of a source, if that is still there: claims are no reason to keep it."""
+
+    def twin() -> "AsyncSource[Any] | None":
+        found = source()
+        return None if found is None else found.aio
+
+    return twin

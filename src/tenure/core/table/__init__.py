@@ -1,0 +1,1 @@
+"""The description of a user's table."""

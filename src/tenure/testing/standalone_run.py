@@ -1,0 +1,72 @@
+"""A run without a worker, for a task that asks for `tenure.current()` and is called by a test."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, Unpack
+
+from tenure.backends.memory import Memory
+from tenure.client.claim import Claim
+from tenure.client.jobs import Jobs
+from tenure.client.run import CURRENT, Run
+from tenure.core import checks
+from tenure.core.backoff import Backoff
+from tenure.core.job import MOST_ATTEMPTS, Job
+from tenure.core.operations import LONGEST_LEASE, Move, Query
+from tenure.errors import ClaimLost
+from tenure.tasks.task import Options
+from tenure.testing.clock import Clock
+from tenure.testing.holder import holder_of
+
+
+class HeldRun(Run):
+    """A `Run` as a worker has it, and what can happen to one."""
+
+    __slots__ = ()
+
+    # No task is called, so there is no policy of one.
+    ending_by = Claim.ending_by
+
+    @property
+    def stored(self) -> Job:
+        """The job as the store shows it now, with the progress that was reported and the way in which it ended."""
+        (job,) = self._holder.store.find(Query(ids=(self.id,))).jobs
+        return job
+
+    def ask_to_cancel(self) -> None:
+        """Ask for the job to be cancelled, as an operator does; the run knows at once."""
+        self._holder.store.move([self.id], Move.CANCEL)
+        self.extend()
+
+    def lose(self) -> None:
+        """Take the job away, as when its lease ran out: from now on every ending raises `ClaimLost`."""
+        self._holder.store.reap(worker=self.job.worker)
+        with suppress(ClaimLost):
+            self.extend()
+
+
+@contextmanager
+def claim(
+    type: str = "test", payload: Mapping[str, Any] | None = None, *, attempt: int = 1, **options: Unpack[Options]
+) -> Iterator[HeldRun]:
+    """Hold a job that is in no store but this block's own; inside the block it is `tenure.current()`.
+
+    The options are those of `Jobs.enqueue`; `attempt` says which one this is. Nothing is settled on leaving.
+    """
+    clock = Clock(datetime.now(UTC))
+    store = Memory(clock=clock)
+    holder = holder_of(store, Backoff())
+    with Jobs(store) as jobs:
+        jobs.enqueue(type, payload, **options)
+        (job,) = jobs.find()
+        clock.now = max(clock.now, job.run_at)
+        for _ in range(1, checks.whole("attempt", attempt, 1, job.max_attempts or MOST_ATTEMPTS)):
+            jobs.claim()[0].retry(delay=0)
+        (held,) = jobs.claim(lease=LONGEST_LEASE)
+        run = HeldRun(holder, held.job, held.lease)
+        before = CURRENT.set(run)
+        try:
+            yield run
+        finally:
+            CURRENT.reset(before)
+            holder.keeper.stop()

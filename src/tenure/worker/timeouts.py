@@ -1,0 +1,54 @@
+"""When the time of synchronous handlers is over.
+
+In a thread of its own, which is there only while some handler has a limit: an event loop that is held up must not cost
+one.
+"""
+
+import threading
+from collections.abc import Callable
+
+from tenure.client.keeper import ticks
+from tenure.client.run import Run, Stop
+
+
+class Limits:
+    def __init__(self, stop: Callable[[Run, Stop], None]) -> None:
+        self._stop = stop
+        self._ends_at: dict[Run, float] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, run: Run, ends_at: float) -> None:
+        """Stop this run then, unless it is discarded before."""
+        with self._changed:
+            self._ends_at[run] = ends_at
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="tenure-limits", daemon=True)
+                self._thread.start()
+            elif ends_at <= min(self._ends_at.values()):
+                self._changed.notify()
+
+    def discard(self, run: Run) -> None:
+        with self._changed:
+            self._ends_at.pop(run, None)
+
+    def close(self) -> None:
+        """Let the thread end when nothing is left to be watched."""
+        with self._changed:
+            self._changed.notify()
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                now = ticks()
+                over = [run for run, ends_at in self._ends_at.items() if ends_at <= now]
+                for run in over:
+                    del self._ends_at[run]
+                if not over:
+                    next_at = min(self._ends_at.values(), default=None)
+                    if next_at is None:
+                        self._thread = None
+                        return
+                    self._changed.wait(next_at - now)
+            for run in over:
+                self._stop(run, Stop.TIME_LIMIT)

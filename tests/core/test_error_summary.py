@@ -1,0 +1,68 @@
+"""An error in one line."""
+
+import traceback
+
+import pytest
+
+from tenure.core.error_summary import LONGEST, headline, headline_of
+
+
+class Odd(Exception):  # noqa: N818 - it is odd
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def raise_it(error: Exception) -> None:
+    raise error
+
+
+def raised(error: Exception) -> Exception:
+    with pytest.raises(type(error)) as caught:
+        raise_it(error)
+    return caught.value
+
+
+def noted() -> Exception:
+    error = raised(ValueError("no luck"))
+    error.add_note("(Background on this error at: nowhere)")
+    return error
+
+
+def chained() -> Exception:
+    error = raised(ValueError("no luck"))
+    error.__cause__ = raised(KeyError("before"))
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        raised(ValueError("no luck")),
+        raised(ValueError("no luck\nFor further information visit nowhere")),
+        noted(),
+        chained(),
+        raised(ExceptionGroup("no luck", [raised(KeyError("a")), raised(KeyError("b"))])),
+    ],
+    ids=["plain", "several lines", "with a note", "with a cause", "a group"],
+)
+def test_the_headline_names_the_kind_and_the_first_thing_said(error: BaseException) -> None:
+    stored = "".join(traceback.format_exception(error))
+
+    assert headline_of(error).startswith(f"{type(error).__name__}: no luck")
+    assert "no luck" in headline(stored) or isinstance(error, ExceptionGroup)
+    assert "\n" not in headline_of(error) + headline(stored)
+
+
+def test_a_reason_without_a_traceback_is_its_last_line() -> None:
+    assert headline("the file is empty") == "the file is empty"
+    assert headline("first\n\nlast\n") == "last"
+    assert headline(" \n") == "no reason was given"
+
+
+def test_what_says_nothing_is_named_by_its_kind() -> None:
+    assert headline_of(ValueError()) == "ValueError"
+    assert headline_of(Odd()) == "Odd"
+
+
+def test_a_long_headline_is_cut() -> None:
+    assert len(headline_of(ValueError("x" * 10_000))) == len(headline("x" * 10_000)) == LONGEST + 1

@@ -1,0 +1,36 @@
+"""Python's values as the text of an array: the quicker ways write what the plain one writes."""
+
+import pytest
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres.encoding import array, numbers, texts
+from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.statements import numbered
+
+ECHO = numbered("select to_json(cast(:values as text[]))")
+
+TEXTS: list[list[str | None]] = [
+    [],
+    ["a"],
+    [""],
+    ["", ""],
+    ["a", None, "b"],
+    ["null", "NULL", " ", "{", "}", ","],
+    ['"'],
+    ['","'],
+    ['a","b', "c"],
+    ["\\"],
+    ['\\","', "\\\\"],
+    ["é", "\U0001f600"],
+]
+
+
+@pytest.mark.parametrize("values", TEXTS, ids=repr)
+def test_texts_arrive_as_they_were_sent(store: PostgreSQL, values: list[str | None]) -> None:
+    assert store.database.ask([Step(ECHO, {"values": texts(values)})]) == [values]
+    assert store.database.ask([Step(ECHO, {"values": array(values)})]) == [values]
+
+
+@pytest.mark.parametrize("values", [[], [0], [-1, 2**62], [True, False]], ids=repr)
+def test_numbers_are_written_as_in_any_array(values: list[int]) -> None:
+    assert numbers(values) == array(values)

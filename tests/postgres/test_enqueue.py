@@ -1,0 +1,28 @@
+"""What is enqueued while others enqueue the same."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres.database import Ask
+from tenure.backends.postgres.enqueue import decide_and_store
+from tenure.backends.postgres.pipeline import Step
+from tenure.core.operations import Enqueued
+from tenure.testing.conformance.building import entry
+
+
+def test_a_job_that_is_stored_while_it_is_looked_up_is_not_told_that_it_has_its_own_key(store: PostgreSQL) -> None:
+    given = entry(id="same", key="k", on_conflict="raise")
+
+    def enqueue(ask: Ask) -> list[Enqueued]:
+        def with_another_in_between(steps: Sequence[Step]) -> list[Any]:
+            first, *others = steps
+            answer = ask([first])
+            store.enqueue([given])
+            return [*answer, *ask(others)]
+
+        return decide_and_store(store.database, with_another_in_between, [given])
+
+    answer = store.database.talk(enqueue)
+
+    assert answer == [Enqueued(id="same", created=False)]

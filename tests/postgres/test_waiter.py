@@ -1,0 +1,250 @@
+"""Who of those who wait looks, and when; and what they are told by a ring."""
+
+import threading
+import time
+from collections.abc import Collection, Iterator
+
+import pytest
+
+from tenure.backends.postgres.notifier import LONGEST_CHANNEL, LONGEST_PAYLOAD, Ring, Ringer, channel_of, ring_of
+from tenure.backends.shared import waiter as watches
+from tenure.backends.shared.waiter import MOST_WATCHES, Watch, Watches
+from tenure.errors import StoreUnavailable
+
+LONG = 120.0
+HOUR = 3600.0
+NOW = 0.0
+"""A wait whose time is over: it has its turn only if it is due."""
+
+
+@pytest.fixture(autouse=True)
+def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody look because time passes."""
+    monkeypatch.setattr(watches, "SHORTEST_POLL", HOUR)
+    monkeypatch.setattr(watches, "LONGEST_POLL", HOUR)
+
+
+@pytest.fixture
+def all_watches() -> Watches:
+    return Watches()
+
+
+@pytest.fixture
+def watch(all_watches: Watches) -> Watch:
+    """A watch at which somebody has looked, and found nothing."""
+    watch = all_watches.of(["mail"], ["send"])
+    watch.turn(NOW)
+    watch.found_nothing(None, is_called_in_time=True)
+    return watch
+
+
+class Sent:
+    """What a ringer has sent; the first is held up."""
+
+    def __init__(self) -> None:
+        self.rings: list[Collection[str] | None] = []
+        self.is_held = threading.Event()
+        self.may_go = threading.Event()
+
+    def send(self, queues: frozenset[str] | None) -> None:
+        self.rings.append(queues)
+        self.is_held.set()
+        self.may_go.wait(LONG)
+
+
+@pytest.fixture
+def sent() -> Iterator[Sent]:
+    sent = Sent()
+    yield sent
+    sent.may_go.set()
+
+
+def test_the_first_who_waits_looks_at_once(all_watches: Watches) -> None:
+    assert all_watches.of(["mail"], ["send"]).turn(NOW)
+
+
+def test_while_one_looks_no_other_does(all_watches: Watches) -> None:
+    all_watches.of(None, None).turn(NOW)
+
+    assert not all_watches.of(None, None).turn(NOW)
+
+
+def test_a_call_between_two_waits_is_not_lost(all_watches: Watches, watch: Watch) -> None:
+    assert not watch.turn(NOW)
+
+    all_watches.call({"mail"})
+
+    assert watch.turn(NOW)
+
+
+def test_a_call_during_a_look_is_not_lost(watch: Watch) -> None:
+    watch.call(0.0)
+    watch.turn(NOW)
+
+    watch.call(0.0)
+    watch.found_nothing(None, is_called_in_time=True)
+
+    assert watch.turn(NOW)
+
+
+def test_a_call_for_another_queue_is_not_heard(all_watches: Watches, watch: Watch) -> None:
+    all_watches.call({"post", "letters"})
+
+    assert not watch.turn(NOW)
+
+
+def test_a_call_for_any_queue_is_heard(all_watches: Watches, watch: Watch) -> None:
+    all_watches.call(None)
+
+    assert watch.turn(NOW)
+
+
+def test_a_call_wakes_one_of_those_who_wait_for_the_same(watch: Watch) -> None:
+    looked: list[None] = []
+
+    def wait() -> None:
+        if watch.turn(time.monotonic() + LONG):
+            looked.append(None)
+            watch.found_nothing(None, is_called_in_time=True)
+
+    waiting = [threading.Thread(target=wait) for _ in range(3)]
+    for each in waiting:
+        each.start()
+    watch.call(0.0)
+    while not looked:
+        waiting[0].join(0.001)
+
+    assert len(looked) == 1
+    watch.close()
+    for each in waiting:
+        each.join()
+    assert len(looked) == 1
+
+
+def test_when_something_was_found_the_next_looks_soon(watch: Watch) -> None:
+    watch.call(0.0)
+    watch.turn(NOW)
+
+    watch.found()
+
+    assert watch.turn(time.monotonic() + LONG)
+
+
+def test_what_is_due_at_a_known_moment_is_looked_for_then(watch: Watch) -> None:
+    watch.call(0.0)
+    watch.turn(NOW)
+
+    watch.found_nothing(0.001, is_called_in_time=True)
+
+    assert watch.turn(time.monotonic() + LONG)
+
+
+def test_who_may_have_missed_a_call_looks(all_watches: Watches, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SHORTEST_POLL", 0.001)
+
+    all_watches.begin_anew()
+
+    assert watch.turn(time.monotonic() + LONG)
+
+
+def test_closing_ends_the_waits_that_are_and_those_that_come(all_watches: Watches, watch: Watch) -> None:
+    waiting = threading.Thread(target=watch.turn, args=(time.monotonic() + HOUR,), daemon=True)
+    waiting.start()
+
+    all_watches.close()
+
+    waiting.join(LONG)
+    assert not waiting.is_alive()
+    assert not all_watches.of(["post"], None).turn(time.monotonic() + HOUR)
+
+
+def test_the_watches_that_were_used_last_are_kept(all_watches: Watches, watch: Watch) -> None:
+    for number in range(MOST_WATCHES - 1):
+        all_watches.of([f"queue-{number}"], None)
+    all_watches.of(["mail"], ["send"])
+    first = all_watches.of(["queue-1"], None)
+
+    all_watches.of(["one more"], None)
+
+    assert all_watches.of(["mail"], ["send"]) is watch
+    assert all_watches.of(["queue-1"], None) is first
+
+
+def test_what_is_marked_while_a_ring_is_sent_is_told_in_one(sent: Sent) -> None:
+    ringer = Ringer(sent.send)
+    ringer.mark(["mail"])
+    sent.is_held.wait(LONG)
+
+    ringer.mark(["post"])
+    ringer.mark(["letters", "post"])
+    sent.may_go.set()
+    ringer.close()
+
+    assert sent.rings == [{"mail"}, {"post", "letters"}]
+
+
+def test_any_queue_includes_those_that_are_named(sent: Sent) -> None:
+    ringer = Ringer(sent.send)
+    ringer.mark(["mail"])
+    sent.is_held.wait(LONG)
+
+    ringer.mark(["post"])
+    ringer.mark(None)
+    sent.may_go.set()
+    ringer.close()
+
+    assert sent.rings == [{"mail"}, None]
+
+
+def test_closing_sends_what_is_marked(sent: Sent) -> None:
+    sent.may_go.set()
+    ringer = Ringer(sent.send)
+
+    ringer.mark(["mail"])
+    ringer.close()
+
+    assert sent.rings == [{"mail"}]
+
+
+def test_a_ring_that_cannot_be_sent_is_forgotten() -> None:
+    tried: list[Collection[str] | None] = []
+    is_tried = threading.Event()
+
+    def fail(queues: frozenset[str] | None) -> None:
+        tried.append(queues)
+        is_tried.set()
+        raise StoreUnavailable("it is away")
+
+    ringer = Ringer(fail)
+    ringer.mark(["mail"])
+    is_tried.wait(LONG)
+    ringer.mark(["post"])
+    ringer.close()
+
+    assert tried == [{"mail"}, {"post"}]
+
+
+def test_a_ring_is_understood_as_it_was_meant() -> None:
+    ring = Ring("a", frozenset({"mail", 'été "quoted"'}))
+
+    assert ring_of(ring.text()) == ring
+
+
+def test_a_ring_of_more_queues_than_fit_is_one_of_any() -> None:
+    ring = Ring("a", frozenset(f"queue-{number}" for number in range(LONGEST_PAYLOAD)))
+
+    assert ring_of(ring.text()) == Ring("a", None)
+
+
+@pytest.mark.parametrize("text", ["", "mail", "[]", "7", '["a", 7]', '["a", [["b"]]]', "[" * 7_000])
+def test_what_is_not_understood_may_mean_any_queue(text: str) -> None:
+    assert ring_of(text).queues is None
+
+
+def test_stores_of_one_database_have_channels_of_their_own() -> None:
+    longest = ["s" * 62 + "a", "s" * 62 + "b"]
+
+    channels = {channel_of(schema) for schema in ["tenure", "app", *longest]}
+
+    assert len(channels) == 4
+    assert all(len(channel) <= LONGEST_CHANNEL for channel in channels)
