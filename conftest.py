@@ -30,7 +30,7 @@ from tests.tiers import CORE, EVERYTHING, RACES, TIER, amount, only_in_all, star
 
 from tenure.backends.memory import Memory
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.protocol import Clock
+from tenure.backends.protocol import StoreClock
 from tenure.backends.redis import Redis
 from tenure.backends.sqlite import SQLite
 from tenure.testing import ClaimingHarness, Harness
@@ -87,7 +87,7 @@ class MemoryHarness(OwnHarness):
     random_examples = 10
     _store: Memory | None = None
 
-    def open(self, clock: Clock | None = None) -> Memory:
+    def open(self, clock: StoreClock | None = None) -> Memory:
         if self._store is None:
             self._store = Memory(clock=clock)
         return self._store
@@ -104,7 +104,7 @@ class SQLiteHarness(OwnHarness):
         self._opened: list[SQLite] = []
         self._number = 0
 
-    def open(self, clock: Clock | None = None) -> SQLite:
+    def open(self, clock: StoreClock | None = None) -> SQLite:
         # What is on disk is tested elsewhere; here are many small transactions.
         path = Path(self._folder.name) / f"{self._number}.db"
         self._opened.append(SQLite(path, clock=clock, synchronous="normal", timeout=30))
@@ -134,7 +134,7 @@ class PostgresHarness(OwnHarness):
         self._schema = schemas.take(server)
         self._opened: list[PostgreSQL] = []
 
-    def open(self, clock: Clock | None = None) -> PostgreSQL:
+    def open(self, clock: StoreClock | None = None) -> PostgreSQL:
         self._opened.append(PostgreSQL(self._way.url_of(self._schema), clock=clock))
         return self._opened[-1]
 
@@ -158,7 +158,7 @@ class RedisHarness(OwnHarness):
         self._prefix = prefixes.take()
         self._opened: list[Redis] = []
 
-    def open(self, clock: Clock | None = None) -> Redis:
+    def open(self, clock: StoreClock | None = None) -> Redis:
         self._opened.append(Redis(self._server.url_of(self._prefix), clock=clock))
         return self._opened[-1]
 
@@ -174,8 +174,10 @@ class RedisHarness(OwnHarness):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--system", action="store_true", help="run the system tier: what needs more than wheels")
-    parser.addoption("--durations-file", type=Path, help="write here how long the tests took, the slowest first")
+    parser.addoption(
+        "--system", action="store_true", help="run the system tier: tests that need programs outside wheels"
+    )
+    parser.addoption("--durations-file", type=Path, help="write the durations of the tests to this file, slowest first")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -187,8 +189,8 @@ def pytest_configure(config: pytest.Config) -> None:
     shared = getattr(config, "workerinput", None)
     config.stash[IGNORED] = inherited_signals.ignored_or_blocked() if shared is None else shared["ignored"]
     inherited_signals.ignore_here_alone(config.stash[IGNORED])
-    config.addinivalue_line("markers", f"{only_in_all.name}: leave the test to ./dev test --all")
-    config.addinivalue_line("markers", f"{starts_processes.name}: leave the test out of ./dev test core")
+    config.addinivalue_line("markers", f"{only_in_all.name}: run the test only in ./dev test --all")
+    config.addinivalue_line("markers", f"{starts_processes.name}: skip the test in ./dev test core")
     if shared is None:
         if file := config.getoption("durations_file"):
             config.pluginmanager.register(Durations(file))

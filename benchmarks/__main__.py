@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         say(str(exc))
         return 2
     if not options.quick:
-        say(f"every number is in {result.save().name}")
+        say(f"all numbers: {result.save().name}")
     return 0
 
 
@@ -141,39 +141,43 @@ BENCHMARKS = {
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="./dev bench", description="Measure jobs per second, beside others.")
-    parser.add_argument("name", nargs="?", default="embedded", choices=BENCHMARKS, help="what to measure (embedded)")
+    parser = argparse.ArgumentParser(
+        prog="./dev bench", description="Measure jobs per second, and compare with other queues."
+    )
+    parser.add_argument(
+        "name", nargs="?", default="embedded", choices=BENCHMARKS, help="the benchmark to run (embedded)"
+    )
     parser.add_argument(
         "--only",
         default=[],
         type=lambda text: [name for name in text.split(",") if name],
         metavar="A,B",
-        help=f"leave out all contestants but these; embedded has {names(FIELD)}; worker has {names(WORKERS)}; "
+        help=f"run only these contestants; embedded has {names(FIELD)}; worker has {names(WORKERS)}; "
         f"postgres has {names(ON_POSTGRES)}; redis has {names(ON_REDIS)}",
     )
     parser.add_argument(
         "--rounds",
         type=whole,
-        help=f"how often each is measured ({ROUNDS}, postgres {POSTGRES_ROUNDS}, startup {STARTS}); not for memory",
+        help=f"number of rounds ({ROUNDS}, postgres {POSTGRES_ROUNDS}, startup {STARTS}); not for memory",
     )
     parser.add_argument(
         "--seconds",
         type=positive,
-        help=f"embedded: how long each time ({SECONDS}); memory: how long at most ({LONGEST_RUN:g})",
+        help=f"embedded: seconds per measurement ({SECONDS}); memory: maximum seconds ({LONGEST_RUN:g})",
     )
     parser.add_argument(
         "--jobs",
         type=whole,
-        help=f"worker: how many each time ({DRAINED:,}); postgres: the same ({POSTGRES_DRAINED:,}); redis: the same "
-        "(as many as each runs in a few seconds); "
-        f"memory: how many in all ({RUN:,})",
+        help=f"worker: jobs per round ({DRAINED:,}); postgres: the same ({POSTGRES_DRAINED:,}); redis: the same "
+        "(as many as the contestant runs in a few seconds); "
+        f"memory: jobs in total ({RUN:,})",
     )
-    parser.add_argument("--quick", action="store_true", help="only see that it runs; nothing is written")
+    parser.add_argument("--quick", action="store_true", help="only check that the benchmark runs; write no file")
     parser.add_argument(
         "--folder",
         type=folder,
         default=Path(tempfile.gettempdir()),
-        help="where the files are made and removed (the system's temporary folder)",
+        help="folder for temporary files (the system's temporary folder)",
     )
     return parser.parse_args(arguments)
 
@@ -185,14 +189,14 @@ def names(field: Sequence[Named]) -> str:
 def whole(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+        raise argparse.ArgumentTypeError(f"{text} is less than 1; use 1 or more")
     return number
 
 
 def positive(text: str) -> float:
     number = float(text)
     if not (number > 0 and math.isfinite(number)):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number; use a number above 0")
     return number
 
 
@@ -202,7 +206,7 @@ def say(message: str) -> None:
 
 def folder(text: str) -> Path:
     if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder; use an existing folder")
     return Path(text)
 
 

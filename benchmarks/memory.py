@@ -19,7 +19,7 @@ from benchmarks.alone import alone, be_quiet
 from benchmarks.machine import Machine, new_folder
 from benchmarks.readings import Result
 from benchmarks.report import WIDTH, new_table
-from tenure import ConfigurationError, Jobs, Keep, NewJob
+from tenure import ConfigurationError, Jobs, NewJob, Retention
 
 FAILING = {"all succeed": 0, "1 of 20 fails": 20}
 """By the name of a run, one of how many jobs fails; 0 for none."""
@@ -69,7 +69,7 @@ class MemoryResult(Result):
 def measure(*, jobs: int, seconds: float, folder: Path, say: Callable[[str], None]) -> MemoryResult:
     """Have so many jobs run, with and without failures; neither takes longer than so many seconds."""
     if not STATUS.exists():
-        raise ConfigurationError(f"this machine has no {STATUS}, so the memory of a process cannot be told; use Linux")
+        raise ConfigurationError(f"cannot read the memory of a process: {STATUS} does not exist; use Linux")
     result = MemoryResult(benchmark="memory", machine=Machine.here(folder), jobs=jobs, every=max(1, jobs // READINGS))
     for name in FAILING:
         say(f"{jobs:,} jobs, {name}")
@@ -123,7 +123,7 @@ def _take_down(grown: Grown, every: int, answers: "Answers[Reading]") -> None:
 def _work(url: str, failing: int, every: int, answers: "Answers[Reading]", is_over: Event) -> None:
     be_quiet()
     done = 0
-    with Jobs(url, keep=Keep(completed=0, failed=0)) as jobs:
+    with Jobs(url, retention=Retention(completed=0, failed=0)) as jobs:
 
         @jobs.task("work")
         async def work(n: int) -> None:
@@ -146,7 +146,9 @@ def _memory() -> Reading:
 
 def show(result: MemoryResult) -> None:
     console = Console(width=WIDTH, highlight=False)
-    console.print(f"\n[bold]{result.benchmark}[/bold]: a worker on SQLite; megabytes in memory, in brackets its own")
+    console.print(
+        f"\n[bold]{result.benchmark}[/bold]: a worker on SQLite; resident megabytes, private ones in brackets"
+    )
     console.print(f"{result.machine}", style="dim")
     table = new_table()
     for run in result.runs:

@@ -42,7 +42,7 @@ class Result:
 
     def save(self, folder: Path = RESULTS) -> Path:
         """Write every number, and nothing that tells whose machine it was."""
-        today = date.today().isoformat()  # noqa: DTZ011 - the day where it was run
+        today = date.today().isoformat()  # noqa: DTZ011 - the local date
         path = folder / f"{self.benchmark}.json"
         path.write_text(json.dumps(_rounded({"date": today, **self.kept()}), indent=1) + "\n")
         return path

@@ -15,10 +15,10 @@ from benchmarks.readings import Readings, Run
 WIDTH = 100
 THOUSAND, MILLION = 1_000, 1_000_000
 EXPLAINED = (
-    "claim N: claim and complete, N jobs a call. enqueue N: N jobs a call. In a cell: the median; its ratio within "
-    "the same rounds, of tenure to bare, of the others to raw (to the -normal ones for what does not wait for the "
-    "disk); below, the smallest and the greatest. "
-    "shares: of all jobs, what the slowest and the fastest process did; fair is 25%.\n"
+    "claim N: claim and complete N jobs per call. enqueue N: enqueue N jobs per call. Cells: the median; the ratio "
+    "within the same rounds, of tenure to bare, of the others to raw (to the -normal contestants if commits do not "
+    "wait for the disk); below, the smallest and the greatest number. "
+    "shares: the shares of the slowest and the fastest process; 25% is fair.\n"
 )
 
 
@@ -87,8 +87,8 @@ def shares(readings: Readings) -> str:
 def steal(run: Run) -> str:
     known = [each for each in run.steal if each is not None]
     if not known:
-        return "how much the machine was disturbed is not known"
-    return f"stolen by other machines on this host: {min(known):.0%} to {max(known):.0%} of the time, by round"
+        return "steal time: unknown"
+    return f"steal time: {min(known):.0%} to {max(known):.0%} per round"
 
 
 def short(number: float) -> str:

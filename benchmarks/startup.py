@@ -57,7 +57,7 @@ def started(command: list[str], folder: Path) -> float:
     """Run it in a process of its own; return the milliseconds of the processor that it used."""
     # As an installed program is run: compiled, and with nothing that slows Python down.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    process = subprocess.Popen(  # noqa: S603 - commands of this file
+    process = subprocess.Popen(  # noqa: S603 - only commands of this file
         [sys.executable, *command], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     _, status, used = os.wait4(process.pid, 0)
@@ -67,7 +67,7 @@ def started(command: list[str], folder: Path) -> float:
 
 def show(result: StartupResult) -> None:
     console = Console(width=WIDTH, highlight=False)
-    console.print(f"\n[bold]{result.benchmark}[/bold]: milliseconds of the processor; beyond: more than bare Python")
+    console.print(f"\n[bold]{result.benchmark}[/bold]: CPU milliseconds; beyond: excess over bare Python")
     console.print(f"{result.machine}\n", style="dim")
     table = new_table()
     for head in ("median", "beyond", "least", "most"):

@@ -66,7 +66,7 @@ def run() -> None:
     while True:
         with executions.claim(limit=5, wait=1, worker=WORKER) as claims:
             for claim in claims:
-                with claim.transaction() as connection:  # the output and the status in one commit
+                with claim.transaction() as connection:  # output and status in one transaction
                     output = square(claim.row.code)
                     connection.execute("insert into outputs values (?, ?, ?)", (claim.row.id, WORKER, output))
                 log.info("%s is done by %s", claim.row.id, WORKER)

@@ -37,7 +37,7 @@ async def make_report(month: date) -> Report:
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001 - given by FastAPI
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001 - FastAPI passes it
     # The server handles signals, and leaves this block: running reports then have ten seconds to end.
     async with jobs.aio.worker(concurrency=4, grace=10):
         yield

@@ -63,7 +63,7 @@ async def thank(order_number: int) -> str:
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001 - given by FastAPI
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001 - FastAPI passes it
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
     async with jobs.aio.worker(concurrency=4, grace=10):

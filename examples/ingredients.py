@@ -72,7 +72,7 @@ def match(row: tenure.Row) -> None:
     with psycopg.connect(DATABASE) as connection:
         found = connection.execute(FIND, [row.ingredient]).fetchone()
         if found is None:
-            connection.execute(RESOLVE, ["nobody", row.id])
+            connection.execute(RESOLVE, ["no product", row.id])
     if found is None:
         # Another attempt would not find more today. The retry of the night may.
         raise tenure.Fail(f"there is no product for {row.ingredient!r}")
@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> None:
                 restock()
             case ["retry"]:
                 moved = queue.retry(state="failed", reason="nightly")
-                print(f"again: {sum(each.moved for each in moved)}")
+                print(f"retried: {sum(each.moved for each in moved)}")
             case ["show"]:
                 show()
             case _:

@@ -58,7 +58,7 @@ def invoice(row: tenure.Row) -> None:
             connection.execute("insert into invoices (order_id, total) values (%s, %s)", [row.id, row.total])
     except errors.UniqueViolation:
         # Somebody who lost the order was late to write it: it is there, and that is what counts.
-        logging.getLogger(__name__).warning("order %s has its invoice", row.id)
+        logging.getLogger(__name__).warning("order %s already has an invoice", row.id)
 
 
 def setup(number: int) -> None:

@@ -16,7 +16,7 @@ import tenure
 OUTBOX = Path("outbox.txt")
 READERS = ["ada@example.org", "grace@example.org"]
 
-jobs = tenure.Jobs(keep=tenure.Keep(completed=3600))
+jobs = tenure.Jobs(retention=tenure.Retention(completed=3600))
 
 
 class BadAddressError(ValueError):
@@ -27,7 +27,7 @@ class BadAddressError(ValueError):
 def send(to: str, subject: str) -> str:
     """Send one mail. It may run twice, so it goes out under a key that is the same each time."""
     if "@" not in to:
-        raise BadAddressError(f"{to!r} is no address")
+        raise BadAddressError(f"{to!r} is not an address")
     key = tenure.current().idempotency_key
     with OUTBOX.open("a") as outbox:
         outbox.write(f"{key} to {to}: {subject}\n")
@@ -38,7 +38,7 @@ def send(to: str, subject: str) -> str:
 @jobs.task(queue="mail")
 def digest() -> list[str]:
     """Enqueue the mails of the day. The ids make it safe to run this twice: the same id is the same job."""
-    today = date.today().isoformat()  # noqa: DTZ011 - the day at this place
+    today = date.today().isoformat()  # noqa: DTZ011 - the local date
     return jobs.enqueue_many(send.using(id=f"digest:{today}:{to}").job(to, f"What is new on {today}") for to in READERS)
 
 

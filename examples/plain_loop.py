@@ -35,7 +35,7 @@ def run(claim: tenure.Claim) -> None:
         # It is recorded on the job, which is tried again later, or has failed.
         log.exception("job %s failed, attempt %s", claim.id, claim.job.attempts)
     else:
-        log.info("job %s is completed: %s", claim.id, claim.result)
+        log.info("job %s completed: %s", claim.id, claim.result)
 
 
 def work() -> None:
@@ -43,7 +43,7 @@ def work() -> None:
         with jobs.claim(types="resize", limit=5, wait=1) as claims:
             for claim in claims:
                 if stopping.is_set():
-                    break  # those that are left are released, and their attempts given back
+                    break  # the remaining claims are released, and their attempts do not count
                 run(claim)
 
 
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
             return
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        log.info("looking for jobs")
+        log.info("waiting for jobs")
         work()
         log.info("stopped")
 

@@ -1,16 +1,16 @@
 #!/bin/sh
-# A worker in nothing but psql and sh: it claims a job, runs a command for it, and settles it.
+# A worker in plain sh and psql: it claims a job, runs a command for the job, and settles the job.
 #
 #   DATABASE_URL=postgresql://mailer@db/app QUEUE=mail ./worker.sh ./send.sh
 #
 # The command gets the payload as a line of JSON on its standard input, and TENURE_ID, TENURE_TYPE, TENURE_ATTEMPT,
-# TENURE_FENCE and TENURE_TOKEN in its environment. If it exits with 0 the job is completed, else it has failed and is
-# tried again later. With DRAIN=1 the worker ends when nothing is due. Its role needs what `tenure sql roles` grants to
-# tenure_worker.
+# TENURE_FENCE and TENURE_TOKEN in its environment. If the command exits with 0 the job is completed; otherwise the
+# attempt has failed and the job is retried later. With DRAIN=1 the worker exits when no job is due. The role needs the
+# rights that `tenure sql roles` grants to tenure_worker.
 set -eu
 
-: "${DATABASE_URL:?name the database, such as postgresql://mailer@db/app}"
-: "${1:?name the command to run, such as ./send.sh}"
+: "${DATABASE_URL:?set it to the database URL, for example postgresql://mailer@db/app}"
+: "${1:?pass the command to run, for example ./send.sh}"
 schema=${SCHEMA:-tenure} queue=${QUEUE:-default} lease=${LEASE:-60}
 worker="sh-$(uname -n)-$$"
 case $lease in
@@ -18,7 +18,7 @@ case $lease in
 esac
 tab=$(printf '\t')
 
-# Values go in as variables of psql, which quotes them where it reads :'so': never as part of the text.
+# Pass values as psql variables, which psql quotes in :'name'. Never paste values into the SQL text.
 sql() {
   psql "$DATABASE_URL" --no-psqlrc --quiet --tuples-only --no-align --field-separator="$tab" \
     --set=ON_ERROR_STOP=1 --set=schema="$schema" --set=worker="$worker" --set=queue="$queue" --set=lease="$lease" \
@@ -32,7 +32,7 @@ from :"schema".claim_v1(:'worker', array[:'queue'], lease => :'lease');
 SQL
 }
 
-# Prolong the lease while the command runs; but not if this script was killed: others are to take over then.
+# Extend the lease while the command runs. Stop when this script was killed: then another worker must take over.
 keep() {
   trap 'kill ${nap-}; exit' TERM
   while sleep "$((lease / 3 + 1))" & nap=$!; wait $nap && kill -0 $$; do
@@ -58,9 +58,9 @@ END
   else
     error="the command exited with $?" ending="fail_v1(:'id', :'fence', :'token', :'error')"
   fi
-  # The server may be away just now. To say it twice does no harm: what has landed is told to have landed.
+  # Retry while the server is unavailable. Settling twice is safe: the second call returns the same result.
   until landed=$(echo "select :\"schema\".$ending;" | sql --set=error="$error"); do sleep 1; done
   { kill $! && wait $!; } 2>/dev/null || :
-  # It took longer than its lease, and somebody else has it now: what that one does counts.
+  # The lease expired, and another worker may have claimed the job: only the result of the last holder counts.
   [ "$landed" = t ] || echo "the claim of job $id was lost" >&2
 done

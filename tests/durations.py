@@ -36,7 +36,7 @@ class Durations:
         for test, seconds in nlargest(SLOWEST, self._seconds.items(), key=lambda each: each[1]):
             lines.append(f"{seconds:8.1f}  {test}")
             if seconds > LONG:
-                lines.append(f"          {self._reasons.get(test, 'the docstring does not say why')}")
+                lines.append(f"          {self._reasons.get(test, 'no reason in the docstring')}")
         return lines
 
     def _folders(self) -> list[str]:
@@ -45,9 +45,9 @@ class Durations:
             tests[PurePath(test.partition("::")[0]).parent].append(seconds)
         ranked = sorted(tests.items(), key=lambda each: -sum(each[1]))
         return [
-            "The sum of each folder, in seconds, and its number of tests:",
+            "Sum in seconds and number of tests per folder:",
             *(f"{sum(each):8.1f}  {len(each):6}  {folder}" for folder, each in ranked),
-            f"{sum(self._seconds.values()):8.1f}  {len(self._seconds):6}  in all",
+            f"{sum(self._seconds.values()):8.1f}  {len(self._seconds):6}  total",
         ]
 
 

@@ -10,14 +10,14 @@ from tenure.core.operations import LARGEST_BATCH, Extension, Move, Purge, Query,
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     Taken,
-    completed,
-    entry,
-    failed,
+    as_taken,
+    build_completion,
+    build_failure,
+    build_record,
     request,
     settle,
     take,
     take_one,
-    taken_by,
 )
 
 SCHEDULE = "daily"
@@ -33,7 +33,7 @@ class Given:
 
     @property
     def slots(self) -> list[Slot]:
-        return [Slot(at=self.clock.now - timedelta(seconds=1), entry=entry(id="slot"))]
+        return [Slot(at=self.clock.now - timedelta(seconds=1), record=build_record(id="slot"))]
 
 
 Operation = Callable[[Backend, Given], object]
@@ -41,19 +41,19 @@ Operation = Callable[[Backend, Given], object]
 
 def given(store: Backend, clock: Clock, held: int = 3) -> Given:
     """Store jobs that are held, so many, and some that are expired, due, completed and failed; always the same."""
-    store.enqueue([entry(id="completed"), entry(id="failed")])
+    store.enqueue([build_record(id="completed"), build_record(id="failed")])
     first, second = take(store, limit=2, token="earlier")
-    settle(store, completed(first))
-    settle(store, failed(second, final=True))
-    store.enqueue([entry(id="expired")])
+    settle(store, build_completion(first))
+    settle(store, build_failure(second, final=True))
+    store.enqueue([build_record(id="expired")])
     take_one(store, lease=1, token="of the dead")
-    store.enqueue([entry(id="one"), *(entry(id=f"held-{number:02}") for number in range(1, held))])
+    store.enqueue([build_record(id="one"), *(build_record(id=f"held-{number:02}") for number in range(1, held))])
     asked = request(limit=held, token="held")
     claimed = store.claim(asked)
-    store.enqueue([entry(id="due"), entry(id="due too"), entry(id="with a key", key="taken")])
+    store.enqueue([build_record(id="due"), build_record(id="due too"), build_record(id="with a key", key="taken")])
     store.schedule(SCHEDULE, [])
     clock.advance(10)
-    return Given([taken_by(job, asked) for job in claimed.jobs], claimed.hint, clock)
+    return Given([as_taken(job, asked) for job in claimed.jobs], claimed.hint, clock)
 
 
 def stored(store: Backend) -> object:
@@ -62,11 +62,11 @@ def stored(store: Backend) -> object:
 
 
 def enqueue(store: Backend, _: Given) -> object:
-    return [each.id for each in store.enqueue([entry(id="new"), entry(id="one")])]
+    return [each.id for each in store.enqueue([build_record(id="new"), build_record(id="one")])]
 
 
 def enqueue_with_keys(store: Backend, _: Given) -> object:
-    entries = [entry(id="new", key="free", on_conflict="raise"), entry(id="newer", key="taken")]
+    entries = [build_record(id="new", key="free", on_conflict="raise"), build_record(id="newer", key="taken")]
     return [each.id for each in store.enqueue(entries)]
 
 
@@ -79,21 +79,21 @@ def extend(store: Backend, given: Given) -> object:
 
 
 def complete(store: Backend, given: Given) -> object:
-    return store.settle([completed(each) for each in given.held])
+    return store.settle([build_completion(each) for each in given.held])
 
 
 def fail(store: Backend, given: Given) -> object:
-    return store.settle([failed(each) for each in given.held])
+    return store.settle([build_failure(each) for each in given.held])
 
 
 def exchange(store: Backend, given: Given) -> object:
     one, *others = given.held
-    return store.exchange([completed(one), *map(failed, others)], request(limit=2, token="new"))
+    return store.exchange([build_completion(one), *map(build_failure, others)], request(limit=2, token="new"))
 
 
 def exchange_of_many(store: Backend, given: Given) -> object:
     """Complete all; some stores do so beside the claim."""
-    return store.exchange(list(map(completed, given.held)), request(limit=2, token="new", hint=given.hint))
+    return store.exchange(list(map(build_completion, given.held)), request(limit=2, token="new", hint=given.hint))
 
 
 REPEATED: Mapping[str, Operation] = {

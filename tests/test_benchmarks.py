@@ -74,7 +74,7 @@ def test_a_smoke_run_on_redis_reports_every_measure_and_leaves_nothing_behind() 
         ran = bench("redis", "--only", "raw,tenure", "--quick", "--folder", folder)
         left = list(Path(folder).iterdir())
 
-    assert (ran.returncode, ran.stderr) == (0, "[bench] round 1 of 1\n[bench] how long scripts hold the server\n")
+    assert (ran.returncode, ran.stderr) == (0, "[bench] round 1 of 1\n[bench] how long scripts block the server\n")
     for name in ("appendfsync always", "of raw", "drain", "waited", "enqueue 1,000", "queued", "watch", "tries"):
         assert name in ran.stdout
     for name in ("claim 100, as many promoted and reaped", "find nothing", "purge 100", "+ 1,000 finished"):

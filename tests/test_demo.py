@@ -22,38 +22,38 @@ from rich.console import Console
 import tenure
 from tenure.cli.demo import __main__ as demo
 from tenure.cli.demo import story
-from tenure.cli.demo.crew import WORKERS, Member, WorkerFailed, crew_on, url_of
-from tenure.cli.demo.report import Caught, Line, Played, examine
-from tenure.cli.demo.screen import Glance, Records, Row, Screen
-from tenure.cli.demo.traces import WRITE, Trace, create_receipts, starts_beside, write_start
+from tenure.cli.demo.crew import WORKERS, WorkerFailed, WorkerProcess, start_workers, url_of
+from tenure.cli.demo.report import AffectedWorker, DemoFacts, ReportLine, build_report
+from tenure.cli.demo.screen import JsonScreen, RaceStatus, Screen, WorkerRow
+from tenure.cli.demo.traces import INSERT_RECEIPT, Trace, create_receipts, starts_path, write_start
 from tests.tiers import only_in_all
 
 PATIENCE = 120.0
 
-PLAYED = Played(
+PLAYED = DemoFacts(
     number=5,
-    killed=Caught(
+    killed=AffectedWorker(
         worker="killed",
         started=frozenset([Trace("job-0", 1, "killed")]),
         buffered=frozenset([Trace("job-1", 1, "killed")]),
     ),
     successor="successor",
-    frozen=Caught(worker="frozen", started=frozenset([Trace("job-2", 1, "frozen")]), buffered=frozenset()),
+    frozen=AffectedWorker(worker="frozen", started=frozenset([Trace("job-2", 1, "frozen")]), buffered=frozenset()),
 )
 
 COMPLETED = "jobs completed"
 LOST = "jobs lost"
 AGAIN = "jobs completed more than once"
-STARTED = "jobs that the killed worker had started: a crash each"
-BUFFERED = "jobs that it had only buffered: no crash"
-FROZEN = "jobs taken over from the frozen worker: a crash each"
-REFUSED = "late writes refused"
-CRASHES = "crashes in all, each told in the history of its job"
-REPEATED = "runs that were repeated, each told there as well"
+STARTED = "started jobs of the killed worker: 1 crash each"
+BUFFERED = "buffered jobs of the killed worker: no crash"
+FROZEN = "jobs taken over from the frozen worker: 1 crash each"
+REFUSED = "late writes rejected"
+CRASHES = "crashes, each recorded in the history of its job"
+REPEATED = "repeated runs, each recorded there as well"
 RECEIPTS = "receipts"
 TWICE = "jobs with more than one receipt"
-STRANGE = "receipts not of the claim that completed the job"
-SUCCESSOR = "receipts of the worker started for the killed one"
+STRANGE = "receipts by a claim that did not complete the job"
+SUCCESSOR = "receipts by the replacement of the killed worker"
 LINES = [
     *(COMPLETED, LOST, AGAIN),
     *(STARTED, BUFFERED, FROZEN, REFUSED),
@@ -87,12 +87,12 @@ def jobs(path: Path) -> Iterator[tenure.Jobs]:
 
 
 def begin(path: Path, claim: tenure.Claim) -> None:
-    write_start(starts_beside(path), Trace.of(claim.job))
+    write_start(starts_path(path), Trace.of(claim.job))
 
 
 def complete(claim: tenure.Claim) -> None:
     with suppress(tenure.ClaimLost), claim.transaction() as db:
-        db.execute(WRITE, Trace.of(claim.job))
+        db.execute(INSERT_RECEIPT, Trace.of(claim.job))
 
 
 def execute(path: Path, statement: str) -> None:
@@ -100,7 +100,7 @@ def execute(path: Path, statement: str) -> None:
         db.execute(statement)
 
 
-def broken(lines: list[Line]) -> list[str]:
+def broken(lines: list[ReportLine]) -> list[str]:
     return [line.text for line in lines if not line.holds]
 
 
@@ -118,7 +118,7 @@ def told_until(process: "subprocess.Popen[str]", text: str) -> str:
     told = ""
     while text not in told:
         line = process.stdout.readline()
-        assert line, f"it never came to: {text}"
+        assert line, f"the demo did not print {text!r}"
         told += line
     return told
 
@@ -133,7 +133,7 @@ def processes_on(folder: Path) -> list[str]:
 
 
 def pids_in(told: str) -> list[int]:
-    (race,) = re.findall(r"with pid (.*)", told)
+    (race,) = re.findall(r"workers started: pid (.*)", told)
     return [*map(int, race.split(", ")), *map(int, re.findall(r"\(pid (\d+)\)", told))]
 
 
@@ -158,14 +158,14 @@ def test_a_worker_that_is_frozen_does_nothing_any_more() -> None:
     with subprocess.Popen([sys.executable, "-c", SPINNING], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        member = Member(1, "worker", process.pid)
+        member = WorkerProcess(1, "worker", process.pid)
         found: set[str] = set()
         for _ in range(20):
             member.freeze()
             found |= {
                 each.read_text().rpartition(") ")[2][0] for each in Path(f"/proc/{process.pid}/task").glob("*/stat")
             }
-            member.thaw()
+            member.resume()
         process.kill()
 
     assert found == {"T"}
@@ -185,8 +185,8 @@ def test_a_worker_is_killed_and_one_frozen_and_every_line_holds(tmp_path: Path) 
     assert f"is killed with SIGKILL: {number[STARTED]} jobs started, {number[BUFFERED]} buffered" in out
     assert f": {number[STARTED]} count a crash, {number[BUFFERED]} do not" in out
     assert "the supervisor starts worker 5 (pid " in out
-    assert f"is frozen with SIGSTOP, {number[FROZEN]} jobs in its hands" in out
-    assert f"is refused {number[FROZEN]} times: ClaimLost" in out
+    assert f"is frozen with SIGSTOP while it holds {number[FROZEN]} jobs" in out
+    assert f"the store rejects the {number[FROZEN]} late writes of worker " in out
     assert "All 13 lines hold." in out
     assert "\x1b" not in out
     assert "\r" not in out
@@ -203,16 +203,16 @@ def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) 
         process.terminate()
         process.communicate(timeout=PATIENCE)
 
-    with tenure.Jobs(url_of(tmp_path / "kept" / demo.FILE)) as jobs:
+    with tenure.Jobs(url_of(tmp_path / "kept" / demo.STORE_FILE)) as jobs:
         assert jobs.stats().total("completed") > 0
     assert (tmp_path / "kept" / "demo.starts").read_text() != ""
-    assert "the supervisor has ended, since it was told to stop" in (tmp_path / "kept" / "demo.log").read_text()
+    assert "supervisor ended: stopped" in (tmp_path / "kept" / "demo.log").read_text()
 
 
 @pytest.mark.parametrize(
     ("number", "code", "when"),
     [
-        (signal.SIGINT, 130, "the race is on"),
+        (signal.SIGINT, 130, "workers started"),
         pytest.param(signal.SIGHUP, 129, "is killed with", marks=only_in_all),
         pytest.param(signal.SIGTERM, 143, "is frozen with", marks=only_in_all),
     ],
@@ -238,7 +238,7 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(
 def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """Takes long: a demo with four workers starts, and ends in the middle."""
     with demonstrate(tmp_path) as process:
-        told = told_until(process, "the race is on")
+        told = told_until(process, "workers started")
         assert process.stdout is not None
         process.stdout.close()
         process.wait(timeout=PATIENCE)
@@ -253,21 +253,24 @@ def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_pa
 def test_the_supervisor_and_its_workers_end_with_a_demo_that_is_killed(tmp_path: Path) -> None:
     """Takes long: a demo with four workers starts, and is killed in the middle."""
     with demonstrate(tmp_path) as process:
-        told = told_until(process, "the race is on")
+        told = told_until(process, "workers started")
         process.kill()
 
     ends_at = time.monotonic() + PATIENCE
     while processes_on(tmp_path) or any(map(is_alive, pids_in(told))):
-        assert time.monotonic() < ends_at, "something is left"
+        assert time.monotonic() < ends_at, "processes or files are left"
         time.sleep(0.05)
 
 
 def test_a_story_that_does_not_go_on_says_what_it_waits_for(
     jobs: tenure.Jobs, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(story, "LONGEST", 0.0)
+    monkeypatch.setattr(story, "TIME_LIMIT", 0.0)
 
-    with crew_on(path) as crew, pytest.raises(story.StoryHangs, match="still waits until every worker is there"):
+    with (
+        start_workers(path) as crew,
+        pytest.raises(story.StoryTimeout, match="waiting until all workers are registered"),
+    ):
         story.Story(jobs, jobs, path, crew, Screen()).play()
 
 
@@ -277,20 +280,23 @@ def test_workers_that_cannot_work_are_noticed_with_their_last_words(path: Path, 
     elsewhere = path.parent / "none.db"
     elsewhere.write_text("no database, " * 100)
 
-    with crew_on(elsewhere) as crew, pytest.raises(WorkerFailed, match=r"ended with code 2: .*this is no SQLite"):
+    with (
+        start_workers(elsewhere) as crew,
+        pytest.raises(WorkerFailed, match=r"ended with code 2: .*the file is not a SQLite"),
+    ):
         story.Story(jobs, jobs, path, crew, Screen()).play()
 
 
 def test_a_worker_that_ended_by_itself_is_noticed_by_the_one_too_many_that_came(path: Path) -> None:
     now = datetime.now(UTC)
     names = [f"w{n}" for n in range(WORKERS + 1)]
-    workers = [tenure.Worker(name=name, host="", pid=0, version="", started_at=now, beat_at=now) for name in names]
+    workers = [tenure.WorkerInfo(name=name, host="", pid=0, version="", started_at=now, beat_at=now) for name in names]
 
-    with crew_on(path) as crew:
-        crew.meet(workers[:WORKERS])
+    with start_workers(path) as crew:
+        crew.add_registered(workers[:WORKERS])
         crew.check()
-        crew.meet(workers)
-        with pytest.raises(WorkerFailed, match="a worker ended that was not to, and was replaced"):
+        crew.add_registered(workers)
+        with pytest.raises(WorkerFailed, match="a worker ended unexpectedly and was replaced"):
             crew.check()
 
 
@@ -298,10 +304,10 @@ def test_a_worker_that_ended_by_itself_is_noticed_by_the_one_too_many_that_came(
 def test_a_terminal_shows_who_holds_how_many_jobs(encoding: str, square: str) -> None:
     terminal = TextIOWrapper(BytesIO(), encoding)
     screen = Screen(Console(file=terminal, force_terminal=True, color_system=None, width=80))
-    rows = [Row(name="worker 1", fate="works", holds=5), Row(name="worker 2", fate="frozen", holds=2)]
+    rows = [WorkerRow(name="worker 1", state="works", holds=5), WorkerRow(name="worker 2", state="frozen", holds=2)]
 
     with screen.live():
-        screen.show(Glance(completed=7, number=600, workers=rows))
+        screen.update(RaceStatus(completed=7, number=600, workers=rows))
 
     terminal.seek(0)
     shown = terminal.read()
@@ -311,7 +317,7 @@ def test_a_terminal_shows_who_holds_how_many_jobs(encoding: str, square: str) ->
 
 
 def test_a_store_in_which_all_of_it_happened_is_found_so(jobs: tenure.Jobs, path: Path) -> None:
-    lines = examine(jobs, path, PLAYED)
+    lines = build_report(jobs, path, PLAYED)
 
     assert [line.text for line in lines] == LINES
     assert [line.number for line in lines] == [5, 0, 0, 1, 1, 1, 1, 2, 2, 5, 0, 0, 5]
@@ -339,34 +345,34 @@ def test_a_store_in_which_all_of_it_happened_is_found_so(jobs: tenure.Jobs, path
 def test_what_does_not_hold_is_noticed(jobs: tenure.Jobs, path: Path, statement: str, noticed: list[str]) -> None:
     execute(path, statement)
 
-    assert broken(examine(jobs, path, PLAYED)) == noticed
+    assert broken(build_report(jobs, path, PLAYED)) == noticed
 
 
 def test_a_job_that_is_missing_is_noticed(jobs: tenure.Jobs, path: Path) -> None:
     jobs.delete("job-3")
 
-    assert broken(examine(jobs, path, PLAYED)) == [COMPLETED, LOST, AGAIN, REPEATED, STRANGE]
+    assert broken(build_report(jobs, path, PLAYED)) == [COMPLETED, LOST, AGAIN, REPEATED, STRANGE]
 
 
 def test_a_job_that_is_not_completed_is_noticed(jobs: tenure.Jobs, path: Path) -> None:
     jobs.enqueue("work")
 
-    assert broken(examine(jobs, path, replace(PLAYED, number=6))) == [COMPLETED, RECEIPTS]
+    assert broken(build_report(jobs, path, replace(PLAYED, number=6))) == [COMPLETED, RECEIPTS]
 
 
 def test_scenes_that_did_not_happen_are_noticed(jobs: tenure.Jobs, path: Path) -> None:
-    nothing = Caught(worker="other", started=frozenset(), buffered=frozenset())
-    other = Played(number=5, killed=nothing, successor="other", frozen=nothing)
+    nothing = AffectedWorker(worker="other", started=frozenset(), buffered=frozenset())
+    other = DemoFacts(number=5, killed=nothing, successor="other", frozen=nothing)
 
-    assert broken(examine(jobs, path, other)) == [STARTED, BUFFERED, FROZEN, SUCCESSOR]
+    assert broken(build_report(jobs, path, other)) == [STARTED, BUFFERED, FROZEN, SUCCESSOR]
 
 
 def test_a_run_that_neither_completed_its_job_nor_stands_in_its_history_is_noticed(
     jobs: tenure.Jobs, path: Path
 ) -> None:
-    write_start(starts_beside(path), Trace("job-3", 7, "other"))
+    write_start(starts_path(path), Trace("job-3", 7, "other"))
 
-    assert broken(examine(jobs, path, PLAYED)) == [REPEATED]
+    assert broken(build_report(jobs, path, PLAYED)) == [REPEATED]
 
 
 def test_the_exit_code_says_that_a_line_does_not_hold(
@@ -374,10 +380,10 @@ def test_the_exit_code_says_that_a_line_does_not_hold(
 ) -> None:
     execute(path, "delete from receipts")
 
-    code = demo.conclude(Screen(), examine(jobs, path, PLAYED))
+    code = demo.print_report(Screen(), build_report(jobs, path, PLAYED))
 
     assert code == 1
-    assert "Not as promised: 2 of 13 lines." in capsys.readouterr().out
+    assert "2 of 13 lines do not hold." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["--nonsense"], ["nonsense"], ["--keep"]])
@@ -398,25 +404,25 @@ def test_a_sqlite_that_is_too_old_is_said_and_no_folder_is_left(
     code = demo.main([])
 
     assert code == 2
-    assert "a store needs 3.35.0 or newer" in capsys.readouterr().err
+    assert "tenure needs 3.35.0 or newer" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_store_that_is_there_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / demo.FILE).write_text("mine")
+    (tmp_path / demo.STORE_FILE).write_text("mine")
 
     code = demo.main(["--keep", str(tmp_path)])
 
     assert code == 2
-    assert "is there already" in capsys.readouterr().err
-    assert (tmp_path / demo.FILE).read_text() == "mine"
+    assert "already exists" in capsys.readouterr().err
+    assert (tmp_path / demo.STORE_FILE).read_text() == "mine"
 
 
 def test_for_programs_there_are_only_the_lines_that_were_found(capsys: pytest.CaptureFixture[str]) -> None:
-    lost = Line(text=LOST, source="jobs", number=0, holds=True)
+    lost = ReportLine(text=LOST, source="jobs", number=0, holds=True)
     lines = [lost, replace(lost, text=AGAIN, number=1, holds=False)]
 
-    code = demo.conclude(Records(), lines)
+    code = demo.print_report(JsonScreen(), lines)
 
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert code == 1

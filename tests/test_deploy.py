@@ -14,7 +14,7 @@ import yaml
 
 from tenure.cli.commands.work import work
 from tenure.client.worker_options import settings_of
-from tenure.service.health import PAGES, address_of
+from tenure.service.health import PAGES, parse_address
 
 DEPLOY = Path(__file__).parents[1] / "examples" / "deploy"
 UNIT = DEPLOY / "tenure.service"
@@ -180,7 +180,7 @@ def test_the_container_asks_the_worker_whether_it_is_alive() -> None:
     compile(script, "HEALTHCHECK", "exec")
     host, port, page = re.findall(r"http://([\d.]+):(\d+)(/\w+)'", script)[0]
     assert (host, page, page in PAGES) == ("127.0.0.1", "/livez", True)
-    assert port == found["EXPOSE"] == str(address_of(options_of(commands()["docker"])["--health"]).port)
+    assert port == found["EXPOSE"] == str(parse_address(options_of(commands()["docker"])["--health"]).port)
 
 
 def test_the_file_of_the_container_is_on_a_volume() -> None:
@@ -198,11 +198,11 @@ def test_the_file_of_the_container_is_on_a_volume() -> None:
 )
 def test_the_pod_is_asked_for_pages_that_there_are(probe: str, path: str) -> None:
     (port,) = container()["ports"]
-    address = address_of(options_of(commands()["kubernetes"])["--health"])
+    address = parse_address(options_of(commands()["kubernetes"])["--health"])
 
     assert container()[probe]["httpGet"] == {"path": path, "port": port["name"]}
     assert path in PAGES
-    assert (address.host, address.port) == ("0.0.0.0", port["containerPort"])  # noqa: S104 - the kubelet is outside
+    assert (address.host, address.port) == ("0.0.0.0", port["containerPort"])  # noqa: S104 - the kubelet connects from outside the pod
 
 
 def test_the_pod_is_scraped_where_the_metrics_are() -> None:

@@ -76,7 +76,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def jobs(folder: None) -> Iterator[tenure.Jobs]:  # noqa: ARG001 - it is to be there
+def jobs(folder: None) -> Iterator[tenure.Jobs]:  # noqa: ARG001 - changes the working directory
     with tenure.Jobs() as jobs:
         yield jobs
 
@@ -197,7 +197,7 @@ def test_what_the_plain_loop_has_claimed_and_not_begun_is_given_back(load: Load,
     loop = load(EXAMPLES / "plain_loop.py")
     jobs.enqueue_many(tenure.NewJob("resize", {"image": image}) for image in range(1, 4))
 
-    with calling(loop.stop, at="is completed"):
+    with calling(loop.stop, at="completed:"):
         loop.work()
 
     assert jobs.stats().total("completed") == 1
@@ -206,10 +206,10 @@ def test_what_the_plain_loop_has_claimed_and_not_begun_is_given_back(load: Load,
 
 def test_mail_is_sent_by_the_worker(start: Start, jobs: tenure.Jobs) -> None:
     worker = start(EXAMPLES / "mail.py", "work")
-    worker.wait_for("runs send, digest")
+    worker.wait_for("tasks send, digest")
 
     sent, refused = (run("mail.py", "send", to, "Hello").strip() for to in ("ada@example.org", "nobody"))
-    with pytest.raises(tenure.JobFailed, match="'nobody' is no address"):
+    with pytest.raises(tenure.JobFailed, match="'nobody' is not an address"):
         jobs.wait_for(refused, timeout=PATIENCE)
 
     assert jobs.wait_for(sent, timeout=PATIENCE).result == sent
@@ -265,7 +265,7 @@ def test_a_report_that_waits_to_be_made_is_not_ordered_twice(load: Load) -> None
     app = load(EXAMPLES / "fastapi_app.py").app
 
     async def order_twice() -> list[Any]:
-        async with client_of(app) as client:  # without the lifespan of the app, so no worker runs
+        async with client_of(app) as client:  # without the lifespan of the app: no worker runs
             return [(await client.post("/reports", params={"month": "2026-10-01"})).json() for _ in range(2)]
 
     first, second = asyncio.run(order_twice())
@@ -296,7 +296,7 @@ def test_the_app_of_the_tutorial_goes_on_when_one_of_its_workers_is_killed(start
     app = load(path)
     workers = [start(path, "work") for _ in range(2)]
     for worker in workers:
-        worker.wait_for("10 at a time")
+        worker.wait_for("concurrency 10")
     id = app.count.enqueue(5)
     wait_until_begun(app.jobs, id)
     holder, other = sorted(workers, key=lambda worker: f":{worker.pid}:" not in app.jobs.get(id).worker)
@@ -305,7 +305,7 @@ def test_the_app_of_the_tutorial_goes_on_when_one_of_its_workers_is_killed(start
 
     assert app.count.result(id, timeout=PATIENCE) == 5
     assert app.jobs.get(id).attempts == 2
-    assert "the lease ran out" in app.jobs.get(id).errors[0]
+    assert "lease expired" in app.jobs.get(id).errors[0]
     assert other.stop()[0] == 0
 
 

@@ -36,7 +36,7 @@ def test_every_public_name_is_there() -> None:
 
 def test_a_name_that_is_not_public_is_told() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
-        _ = getattr(tenure, "Nothing")  # noqa: B009 - mypy knows that it is not there
+        _ = getattr(tenure, "Nothing")  # noqa: B009 - mypy rejects the attribute
 
 
 def test_every_error_is_a_tenure_error_and_public() -> None:

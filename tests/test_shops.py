@@ -96,7 +96,7 @@ def test_the_django_shop_commits_an_order_with_its_job(database: str) -> None:
         capture_output=True,
     )
     server = started(SHOP, database, "manage.py", "runserver", "--noreload", port, until="Quit the server")
-    worker = started(SHOP, database, "manage.py", "work", until="runs ship")
+    worker = started(SHOP, database, "manage.py", "work", until="tasks ship")
 
     with server, worker, tenure.Jobs(database) as jobs:
         see_orders_and_jobs_go_together(f"http://127.0.0.1:{port}", jobs, "/")

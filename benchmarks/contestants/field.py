@@ -10,7 +10,7 @@ FIELD = (
     Contestant(
         name="raw",
         against="raw",
-        about="sqlite3 and statements by hand, synchronous=FULL. No reaping, keys, history, counts or tokens",
+        about="hand-written sqlite3 statements, synchronous=FULL. No reaping, keys, history, counts or tokens",
         open=lambda folder: RawQueue(folder, "full"),
         shares_a_file=True,
     ),
@@ -23,8 +23,8 @@ FIELD = (
     Contestant(
         name="bare",
         against="raw",
-        about="tenure's own statements and tables by plain sqlite3, synchronous=FULL: all that tenure stores, nothing "
-        "of its Python",
+        about="tenure's statements and tables with plain sqlite3, synchronous=FULL: all that tenure stores, none of "
+        "its Python code",
         open=lambda folder: BareQueue(folder, "full"),
     ),
     Contestant(
@@ -36,7 +36,7 @@ FIELD = (
     Contestant(
         name="tenure",
         against="bare",
-        about="sqlite:///file.db (synchronous=FULL): everything that tenure promises",
+        about="sqlite:///file.db (synchronous=FULL): all guarantees of tenure",
         open=lambda folder: StoreQueue(f"sqlite:///{folder / 'tenure.db'}"),
         shares_a_file=True,
     ),
@@ -49,13 +49,13 @@ FIELD = (
     Contestant(
         name="memory",
         against="raw-normal",
-        about="memory://: the same promises, but for one process and until it ends",
+        about="memory://: the same guarantees, within one process and until it ends",
         open=lambda _: StoreQueue("memory://"),
     ),
     Contestant(
         name="litequeue",
         against="raw-normal",
-        about="synchronous=NORMAL. No batch, no lease (what a dead worker took stays locked), in 0.9 no fence",
+        about="synchronous=NORMAL. No batch, no lease (jobs of a dead worker stay locked), in 0.9 no fence",
         open=LitequeueQueue,
         batches=(1,),
         has_bulk=False,
@@ -63,8 +63,8 @@ FIELD = (
     Contestant(
         name="huey",
         against="raw",
-        about="its storage alone, SQLite's default synchronous=FULL. No batch, lease, fence or completion: what is "
-        "taken is gone",
+        about="only the storage, SQLite's default synchronous=FULL. No batch, lease, fence or completion: a claimed "
+        "job is deleted",
         open=HueyQueue,
         batches=(1,),
         has_bulk=False,

@@ -6,7 +6,7 @@ from benchmarks.contestants.contract import LEASE, PAYLOAD
 from tenure import Jobs, NewJob
 from tenure.backends.urls import open_backend
 from tenure.core.operations import ClaimRequest, Hold
-from tenure.core.transitions import completed
+from tenure.core.transitions import build_completion
 
 
 class StoreQueue:
@@ -25,7 +25,7 @@ class StoreQueue:
         jobs = self._store.claim(request).jobs
         if jobs:
             holds = [Hold(id=job.id, fence=job.fence, token=request.token) for job in jobs]
-            self._store.settle([completed(hold) for hold in holds])
+            self._store.settle([build_completion(hold) for hold in holds])
         return len(jobs)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from benchmarks.postgres.tenures import TenureQueue
 RAW = tuple(
     Contestant(
         name=f"raw-{batch}",
-        about=f"tenure's own statements by a bare loop, {batch:,} completed and {batch:,} claimed in one trip",
+        about=f"tenure's statements in a bare loop, {batch:,} completed and {batch:,} claimed per round trip",
         open=partial(RawQueue, batch=batch),
         is_raw=True,
     )
@@ -20,13 +20,13 @@ FIELD = (
     *RAW,
     Contestant(
         name="tenure",
-        about="the worker as it comes, async tasks; from the first job to the end of the worker",
+        about="the worker with default settings, async tasks; from the first job to the end of the worker",
         open=TenureQueue,
     ),
     Contestant(
         name="pgqueuer",
         about=f"PgQueuer's worker with asyncpg, uvloop, batches of {BATCH} and up to {MOST_CONNECTIONS} connections; "
-        "from the first job to the last completion. No fence: who lost a job still completes it",
+        "from the first job to the last completion. No fence: a worker can complete a job that it lost",
         open=PgQueuerQueue,
     ),
 )

@@ -97,7 +97,7 @@ def _turn(name: str, url: str, server: int, jobs: int, singles: int) -> Turn:
         rates[DRAIN] = jobs / queue.drain()
         used = _used(jobs, process_time() - client, served, seconds_of(server))
         if left := queue.left():
-            raise RuntimeError(f"{name} says that it is done, but {left:,} of {jobs:,} jobs are not")
+            raise RuntimeError(f"{name} finished, but {left:,} of {jobs:,} jobs are not completed")
         rates[ENQUEUE[1]] = singles / queue.enqueue(singles, 1)
     return Turn(per_second=rates, used=used)
 

@@ -89,7 +89,7 @@ class PgQueuerQueue:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(queuer.run(batch_size=BATCH, log_aggregation_interval=NEVER))
             await all_ran.wait()
-            while await pool.fetchval("select exists (select from pgqueuer)"):  # noqa: ASYNC110 - nobody tells
+            while await pool.fetchval("select exists (select from pgqueuer)"):  # noqa: ASYNC110 - there is no notification
                 await asyncio.sleep(PAUSE)
             took = perf_counter() - first_at
             queuer.shutdown.set()

@@ -12,13 +12,13 @@ from time import perf_counter
 from benchmarks.contestants.contract import LEASE
 from benchmarks.postgres.tenures import TYPE, TenureQueue
 from tenure.backends.postgres.address import address_of
-from tenure.backends.postgres.claim import Hint, Place, rows_of, steps
+from tenure.backends.postgres.claim import Hint, ScanPosition, queries, rows_of
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.encoding import array
-from tenure.backends.postgres.pipeline import BEGIN, COMMIT, Step, Wire
-from tenure.backends.postgres.rows import Row
+from tenure.backends.postgres.pipeline import BEGIN, COMMIT, BoundQuery, PipelineConnection
+from tenure.backends.postgres.rows import JsonRow
 from tenure.core.operations import ClaimRequest
-from tenure.worker.work_source import HINT_KEPT
+from tenure.worker.work_source import HINT_TTL
 
 ID, KIND, QUEUE, PRIORITY, RUN_AT, FENCE, SEQUENCE = 0, 1, 2, 4, 5, 11, -1
 """Where these stand in a row."""
@@ -35,31 +35,33 @@ class RawQueue(TenureQueue):
 
     def drain(self) -> float:
         started = perf_counter()
-        with closing(Wire(self._address.connect(), self._address.timeout, prepares=True)) as wire:
-            rows: Sequence[Row] = []
+        with closing(PipelineConnection(self._address.connect(), self._address.timeout, uses_prepare=True)) as wire:
+            rows: Sequence[JsonRow] = []
             token, hint, looked_at = "", None, started
             while True:
                 settling = self._completing(rows, token)
                 token = secrets.token_hex(16)
-                claiming = steps(self._database, self._request(token, hint))
-                *_, (_, _, _, _, columns), _ = wire.ask([Step(BEGIN), *settling, *claiming, Step(COMMIT)])
+                claiming = queries(self._database, self._request(token, hint))
+                *_, (_, _, _, _, columns), _ = wire.execute(
+                    [BoundQuery(BEGIN), *settling, *claiming, BoundQuery(COMMIT)]
+                )
                 rows = rows_of(columns)
                 if not rows and hint is None:
                     return perf_counter() - started
                 if hint is None:
                     looked_at = perf_counter()
-                is_known = len(rows) == self._batch and perf_counter() - looked_at < HINT_KEPT
+                is_known = len(rows) == self._batch and perf_counter() - looked_at < HINT_TTL
                 hint = hint_behind(rows[-1]) if is_known else None
 
     def _request(self, token: str, hint: Hint | None) -> ClaimRequest:
         return ClaimRequest(types=(TYPE,), limit=self._batch, lease=LEASE, worker="worker", token=token, hint=hint)
 
-    def _completing(self, rows: Sequence[Row], token: str) -> Iterator[Step]:
+    def _completing(self, rows: Sequence[JsonRow], token: str) -> Iterator[BoundQuery]:
         if not rows:
             return
         statements = self._database.statements["settle"]
         ids = array(row[ID] for row in rows)
-        yield Step(statements["lock"], {"ids": ids})
+        yield BoundQuery(statements["lock"], {"ids": ids})
         values = {
             "ids": ids,
             "fences": array(row[FENCE] for row in rows),
@@ -68,9 +70,9 @@ class RawQueue(TenureQueue):
             "results_dropped": array([False] * len(rows)),
             "now": None,
         }
-        yield Step(statements["complete"], values)
+        yield BoundQuery(statements["complete"], values)
 
 
-def hint_behind(row: Row) -> Hint:
+def hint_behind(row: JsonRow) -> Hint:
     """Return where the one line was left."""
-    return Hint({(row[QUEUE], row[KIND]): Place(-row[PRIORITY], row[RUN_AT], row[SEQUENCE])}, 1.0)
+    return Hint({(row[QUEUE], row[KIND]): ScanPosition(-row[PRIORITY], row[RUN_AT], row[SEQUENCE])}, 1.0)

@@ -14,15 +14,15 @@ from benchmarks.report import WIDTH, new_table, short, steal
 
 PEER = "pgqueuer"
 EXPLAINED = (
-    "drain: jobs a second, from a backlog to nothing due. of raw: the ratio within the same rounds to the fastest of "
-    f"the statements alone; of {PEER}: to that. Below, the smallest and the greatest. client, server: the processor's "
-    "time in µs a job. enqueue N: jobs a second, N jobs a call.\n"
+    "drain: jobs per second while draining a backlog. of raw: the ratio within the same rounds to the fastest bare "
+    f"loop; of {PEER}: the same to the peer. Below, the smallest and the greatest. client, server: CPU time in "
+    "µs per job. enqueue N: jobs per second, N jobs per call.\n"
 )
 
 
 def show(run: PostgresRun, contestants: Sequence[Contestant]) -> None:
     console = Console(width=WIDTH, highlight=False)
-    console.print(f"\n[bold]{run.benchmark}[/bold]: {run.jobs:,} jobs that do nothing; rounds: {len(run.steal)}")
+    console.print(f"\n[bold]{run.benchmark}[/bold]: {run.jobs:,} empty jobs; rounds: {len(run.steal)}")
     console.print(f"{run.machine}\n{server(run)}\n{steal(run)}", style="dim")
     yardstick = fastest(run, [each for each in contestants if each.is_raw])
     console.print(drained(run, contestants, yardstick))

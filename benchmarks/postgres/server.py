@@ -10,10 +10,10 @@ import psycopg
 from benchmarks.machine import new_folder
 
 SETTINGS = {
-    # So that no checkpoint falls into what is timed: one is made before each turn.
+    # No checkpoint during a measurement: the benchmark makes one before each run.
     "checkpoint_timeout": "1h",
     "max_wal_size": "8GB",
-    # As a server has it that is there for this; by default it is sized for the smallest machine.
+    # A typical setting for a dedicated server; the default is for the smallest machines.
     "shared_buffers": "512MB",
 }
 SHOWN = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")

@@ -4,10 +4,10 @@ from time import perf_counter
 
 from benchmarks.contestants.contract import PAYLOAD
 from tenure import Jobs, NewJob
-from tenure.core.operations import Column
+from tenure.core.operations import StatsColumn
 
 TYPE = "work"
-UNDONE: tuple[Column, ...] = ("due", "scheduled", "running", "failed")
+UNDONE: tuple[StatsColumn, ...] = ("due", "scheduled", "running", "failed")
 
 
 class TenureQueue:
@@ -32,7 +32,7 @@ class TenureQueue:
         self._jobs.work(drain=True)
         return perf_counter() - self._first_at
 
-    async def _work(self, n: int) -> None:  # noqa: ARG002 - the payload names it
+    async def _work(self, n: int) -> None:  # noqa: ARG002 - the payload has it
         self._first_at = self._first_at or perf_counter()
 
     def left(self) -> int:

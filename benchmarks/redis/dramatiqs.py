@@ -13,7 +13,7 @@ class DramatiqQueue:
         self._app = dramatiqs
         self._client = redis.Redis.from_url(url())
 
-    def enqueue(self, jobs: range, at_once: int) -> None:  # noqa: ARG002 - it has no bulk
+    def enqueue(self, jobs: range, at_once: int) -> None:  # noqa: ARG002 - no bulk enqueue
         for n in jobs:
             self._app.work.send(**payload(n))
 

@@ -1,4 +1,4 @@
--- The least that a queue can do: acknowledge a batch and claim the next.
+-- A minimal queue: acknowledge a batch and claim the next.
 --
 -- KEYS: due (zset, by order), held (zset, by the end of the lease), payloads (hash)
 -- ARGV: limit, seconds of the lease, then the ids to acknowledge

@@ -58,21 +58,21 @@ QUIET = ("--log-level", "WARNING")
 FIELD = (
     Contestant(
         name=RAW,
-        about=f"the least Lua by a bare loop, {BATCH} acknowledged and {BATCH} claimed in one trip",
+        about=f"minimal Lua in a bare loop, {BATCH} acknowledged and {BATCH} claimed per round trip",
         open=raw,
         command=("benchmarks.redis.raw", str(BATCH)),
         jobs=200_000,
     ),
     Contestant(
         name="store",
-        about=f"tenure's store by a bare loop, {BATCH} completed and {BATCH} claimed in one trip",
+        about=f"tenure's store in a bare loop, {BATCH} completed and {BATCH} claimed per round trip",
         open=awaited,
         command=("benchmarks.redis.store", str(BATCH)),
         jobs=30_000,
     ),
     Contestant(
         name="tenure",
-        about="the worker as it comes, async tasks",
+        about="the worker with default settings, async tasks",
         open=awaited,
         command=TENURE,
         jobs=30_000,
@@ -89,8 +89,8 @@ FIELD = (
     ),
     Contestant(
         name="dramatiq",
-        about=f"one process, its default middleware, {THREADS} threads (8 by default) and {PREFETCHED:,} messages "
-        "taken ahead (2 a thread by default)",
+        about=f"one process, default middleware, {THREADS} threads (8 by default), {PREFETCHED:,} prefetched messages "
+        "(2 per thread by default)",
         open=dramatiq,
         command=DRAMATIQ,
         environment={"dramatiq_queue_prefetch": str(PREFETCHED)},
@@ -100,8 +100,8 @@ FIELD = (
     ),
     Contestant(
         name="taskiq-stream",
-        about=f"RedisStreamBroker, one process with uvloop, {AT_A_TIME} tasks at a time and as many ahead; each "
-        "message is acknowledged when its task has run",
+        about=f"RedisStreamBroker, one process with uvloop, {AT_A_TIME} tasks at a time and as many prefetched; "
+        "acknowledges a message after its task",
         open=taskiq_stream,
         command=("taskiq", "worker", f"{APPS}.taskiqs:streamed", *TASKIQ, *QUIET),
         jobs=6_000,
@@ -110,7 +110,7 @@ FIELD = (
     ),
     Contestant(
         name="taskiq-list",
-        about="ListQueueBroker, the same; nothing is acknowledged, so what a dead worker had taken is lost",
+        about="ListQueueBroker, the same; no acknowledgements, so jobs of a dead worker are lost",
         open=taskiq_list,
         command=("taskiq", "worker", f"{APPS}.taskiqs:listed", *TASKIQ, *QUIET),
         jobs=6_000,

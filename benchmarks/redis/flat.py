@@ -12,7 +12,7 @@ from benchmarks.redis.store import request
 from tenure.backends.protocol import Backend
 from tenure.backends.urls import open_backend
 from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Hold
-from tenure.core.transitions import completed
+from tenure.core.transitions import build_completion
 
 LIMITS = (1, 100)
 FEW = 1_000
@@ -63,7 +63,7 @@ def timed(watch: Stopwatch, store: Backend, limit: int, repeats: int) -> ScriptT
     if any(len(holds) != limit for holds in claimed):
         raise RuntimeError(f"too few jobs were due for {repeats} claims of {limit}; store more")
     for holds in claimed:
-        store.settle([completed(hold) for hold in holds])
+        store.settle([build_completion(hold) for hold in holds])
         fill(store, len(holds))
     return time
 
@@ -80,4 +80,4 @@ def fill(store: Backend, number: int, *, type: str = AWAITED, priority: int = 0,
 def finish(store: Backend, number: int) -> None:
     for start in range(0, number, LARGEST_BATCH):
         holds = claim(store, request(min(LARGEST_BATCH, number - start)))
-        store.settle([completed(hold) for hold in holds])
+        store.settle([build_completion(hold) for hold in holds])

@@ -80,7 +80,7 @@ def measure(contestants: Sequence[Contestant], scale: Scale, *, folder: Path, sa
                 run.of(name, CONTENTION).shares.append(contended.shares)
                 run.tries.setdefault(name, []).append(contended.tries)
             run.steal.append(meter.share())
-        say("how long scripts hold the server")
+        say("how long scripts block the server")
         run.scripts = script_times(forgetting, size=scale.batch, repeats=scale.repeats)
         run.claims = claim_times(forgetting, many=scale.stored, repeats=scale.repeats)
     return run

@@ -39,7 +39,7 @@ class Notes:
         while (n := self._map.find(b"\0", n, number)) >= 0:
             self.await_one(n, patience)
         if again := sum(runs > 1 for runs in self._map[:number]):
-            raise RuntimeError(f"of {number:,} jobs {again:,} ran more than once")
+            raise RuntimeError(f"{again:,} of {number:,} jobs ran more than once")
 
     def await_one(self, n: int, patience: float) -> float:
         """Return the moment at which this one began, when it has."""

@@ -17,26 +17,28 @@ from benchmarks.report import WIDTH, new_table, short, steal
 from benchmarks.worker.report import waited
 
 EXPLAINED = (
-    "drain: jobs a second, from the first job's beginning until none is left. of raw: the ratio within the same rounds "
-    "to the bare loop; of the peer: to the faster of those whose jobs are acknowledged. Below, the "
-    "smallest and the greatest. worker, server: the processor's time in µs a job. waited: from the call of enqueue "
-    "until the handler of an idle worker began. enqueue N: jobs a second, N jobs a call. queued, finished: bytes of "
-    "the server's memory a job.\n"
+    "drain: jobs per second, from the start of the first job until no job is left. of raw: the ratio within the same "
+    "rounds to the bare loop; of the peer: the ratio to the faster peer with acknowledgements. Below, the "
+    "smallest and the greatest. worker, server: CPU time in µs per job. waited: from the call of enqueue "
+    "to the start of the handler in an idle worker. enqueue N: jobs per second, N jobs per call. queued, finished: "
+    "bytes of server memory per job.\n"
 )
 CONTENTION_EXPLAINED = (
-    f"{PROCESSES} processes take and complete one job at a time. watch: WATCH, MULTI, EXEC, and again if somebody else "
-    "was quicker. tenure: claim and settle. tries: how often for each job.\n"
+    f"{PROCESSES} processes claim and complete one job at a time. watch: WATCH, MULTI, EXEC, with retries after a "
+    "conflict. tenure: claim and settle. tries: attempts per job.\n"
 )
 SCRIPTS_EXPLAINED = (
-    "ms for which one script holds the server, as the server measures it: the median, and the longest. scripts: how "
-    "many a call sends; the time is that of the longest.\n"
+    "ms for which one script blocks the server, measured by the server: the median and the longest. scripts: number "
+    "of scripts per call; the time is that of the longest script.\n"
 )
-CLAIMS_EXPLAINED = "µs of a claim's script, the median, as the store fills up: each line is on top of those above.\n"
+CLAIMS_EXPLAINED = (
+    "µs of the script of a claim, the median, as the store fills up: each line adds to the lines above.\n"
+)
 
 
 def show(run: RedisRun, contestants: Sequence[Contestant]) -> None:
     console = Console(width=WIDTH, highlight=False)
-    console.print(f"\n[bold]{run.benchmark}[/bold]: jobs of 100 bytes that do nothing; rounds: {len(run.steal)}")
+    console.print(f"\n[bold]{run.benchmark}[/bold]: empty jobs of 100 bytes; rounds: {len(run.steal)}")
     console.print(f"{run.machine}\n{servers(run)}\n{steal(run)}", style="dim")
     console.print(drained(run, contestants))
     console.print(enqueued(run, contestants))

@@ -18,11 +18,11 @@ from tenure.backends.protocol import SCAN, Backend
 from tenure.backends.urls import open_backend
 from tenure.client.identity import new_id
 from tenure.core.backoff import Backoff
-from tenure.core.job import Entry, Job
+from tenure.core.job import Job, JobRecord
 from tenure.core.operations import (
     COUNTS_KEPT,
     LARGEST_BATCH,
-    MOST_ENQUEUED,
+    LARGEST_ENQUEUE,
     SHORTEST_LEASE,
     Extension,
     Hold,
@@ -30,7 +30,7 @@ from tenure.core.operations import (
     Purge,
     Query,
 )
-from tenure.core.transitions import failed
+from tenure.core.transitions import build_failure
 
 SOON = 1.5
 """Seconds after which jobs have come due and leases have run out that were to."""
@@ -76,7 +76,7 @@ class Operations:
         self._times = range(repeats)
 
     def entering(self) -> Iterator[ScriptTime]:
-        for size in (self._size, self._size * MOST_ENQUEUED // LARGEST_BATCH):
+        for size in (self._size, self._size * LARGEST_ENQUEUE // LARGEST_BATCH):
             given = [(entries(size),) for _ in self._times]
             yield self._watch.time(f"enqueue {size:,}", self._store.enqueue, given)
 
@@ -89,7 +89,7 @@ class Operations:
         yield self._watch.time(f"settle {size:,}, completed", self._store.settle, [(each,) for each in endings])
         endings = [
             [
-                failed(hold, job, ERROR, final=True, backoff=Backoff(), random=lambda: 0.0)
+                build_failure(hold, job, ERROR, final=True, backoff=Backoff(), random=lambda: 0.0)
                 for hold, job in zip(batch.holds(), batch.jobs, strict=True)
             ]
             for batch in self._batches()
@@ -123,7 +123,7 @@ class Operations:
         size = self._size
         self._store.enqueue(
             [
-                NewJob(f"type {type}", payload(type), queue=f"queue {queue}").entry(new_id())
+                NewJob(f"type {type}", payload(type), queue=f"queue {queue}").record(new_id())
                 for queue in range(QUEUES)
                 for type in range(TYPES)
             ]
@@ -164,6 +164,6 @@ class Operations:
             self._store.enqueue(entries(self._size, delay=SOON / 2))
 
 
-def entries(number: int, *, type: str = AWAITED, priority: int = 0, delay: float = 0.0) -> list[Entry]:
+def entries(number: int, *, type: str = AWAITED, priority: int = 0, delay: float = 0.0) -> list[JobRecord]:
     """Return new jobs as they enter a store."""
-    return [NewJob(type, payload(n), priority=priority, delay=delay).entry(new_id()) for n in range(number)]
+    return [NewJob(type, payload(n), priority=priority, delay=delay).record(new_id()) for n in range(number)]

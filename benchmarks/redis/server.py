@@ -14,7 +14,7 @@ DURABLE: Mapping[str, str] = {
     "save": '""',
     "appendonly": "yes",
     "appendfsync": "always",
-    # So that no rewriting of the file falls into what is timed.
+    # No AOF rewrite during a measurement.
     "auto-aof-rewrite-percentage": "0",
 }
 SHOWN = ("appendonly", "appendfsync", "maxmemory-policy")

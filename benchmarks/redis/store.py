@@ -16,7 +16,7 @@ from tenure.backends.protocol import Backend
 from tenure.backends.urls import open_backend
 from tenure.core.job import Job
 from tenure.core.operations import ClaimRequest, Hold, Settlement
-from tenure.core.transitions import completed
+from tenure.core.transitions import build_completion
 
 
 def request(limit: int, hint: object = None, *, lease: float = LEASE) -> ClaimRequest:
@@ -27,7 +27,7 @@ def request(limit: int, hint: object = None, *, lease: float = LEASE) -> ClaimRe
 
 
 def completions(jobs: Sequence[Job], token: str) -> list[Settlement]:
-    return [completed(Hold(id=job.id, fence=job.fence, token=token)) for job in jobs]
+    return [build_completion(Hold(id=job.id, fence=job.fence, token=token)) for job in jobs]
 
 
 def work(store: Backend, batch: int) -> None:

@@ -23,7 +23,7 @@ class TaskiqQueue:
         self._client: Any = redis.Redis.from_url(url())
         self._run(broker.startup())
 
-    def enqueue(self, jobs: range, at_once: int) -> None:  # noqa: ARG002 - it has no bulk
+    def enqueue(self, jobs: range, at_once: int) -> None:  # noqa: ARG002 - no bulk enqueue
         self._run(self._enqueue(jobs))
 
     def close(self) -> None:

@@ -3,9 +3,9 @@
 from benchmarks.redis.apps.tenures import jobs
 from benchmarks.redis.contract import payload
 from tenure import NewJob
-from tenure.core.operations import Column
+from tenure.core.operations import StatsColumn
 
-UNDONE: tuple[Column, ...] = ("due", "scheduled", "running", "failed")
+UNDONE: tuple[StatsColumn, ...] = ("due", "scheduled", "running", "failed")
 
 
 class TenureQueue:

@@ -154,6 +154,6 @@ def _working(contestant: Contestant, place: Path) -> Iterator[int]:
     try:
         yield process.pid
     except TimeoutError as exc:
-        raise RuntimeError(f"{contestant.name}: {exc}; its worker said:\n{log.read_text()[-2_000:]}") from exc
+        raise RuntimeError(f"{contestant.name}: {exc}; output of its worker:\n{log.read_text()[-2_000:]}") from exc
     finally:
         process.end(signal.SIGTERM)

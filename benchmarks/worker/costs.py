@@ -46,7 +46,7 @@ def _costs(name: str, number: int, folder: Path) -> Costs:
     (contestant,) = chosen([name], FIELD)
     times = Times()
     backlog = contestant.backlog(folder)
-    assert isinstance(backlog, TenureBacklog)  # noqa: S101 - it is what can be looked into
+    assert isinstance(backlog, TenureBacklog)  # noqa: S101 - only this backlog can be inspected
     with closing(backlog):
         backlog.fill(number)
         gc.collect()
@@ -104,7 +104,7 @@ class Times:
 
         return timed
 
-    def _note_collection(self, phase: str, info: dict[str, int]) -> None:  # noqa: ARG002 - that is how it is called
+    def _note_collection(self, phase: str, info: dict[str, int]) -> None:  # noqa: ARG002 - the signature of a gc callback
         if phase == "start":
             self._here.collecting_since = thread_time()
         else:

@@ -18,13 +18,13 @@ FIELD = (
     Contestant(
         name="loop",
         against="memory-store",
-        about=f"{CONCURRENCY} coroutines and an asyncio.Queue: what calling costs without a job queue",
+        about=f"{CONCURRENCY} coroutines and an asyncio.Queue: the cost of calls without a job queue",
         backlog=lambda _: LoopBacklog(),
     ),
     Contestant(
         name="memory-store",
         against="memory-store",
-        about="memory:// asked by hand, 100 completed and 100 claimed in one trip; nothing is called",
+        about="memory:// without a worker, 100 completed and 100 claimed per round trip; no handler runs",
         backlog=lambda _: StoreBacklog(MEMORY),
     ),
     Contestant(
@@ -51,19 +51,19 @@ FIELD = (
     Contestant(
         name="memory-huey-1",
         against="memory-store",
-        about="the same with one thread, which is its default",
+        about="the same with one thread, the default",
         backlog=lambda _: HueyBacklog(memory_huey(), 1),
     ),
     Contestant(
         name="sqlite-store",
         against="sqlite-store",
-        about="sqlite:///file.db (synchronous=FULL) asked by hand",
+        about="sqlite:///file.db (synchronous=FULL) without a worker",
         backlog=lambda folder: StoreBacklog(sqlite(folder)),
     ),
     Contestant(
         name="sqlite-async",
         against="sqlite-store",
-        about="the worker on it, async tasks",
+        about="the worker on the same store, async tasks",
         backlog=lambda folder: TenureBacklog(sqlite(folder), work_async),
         service=lambda folder, started: TenureService(sqlite(folder), started, is_async=True),
         is_shared=True,

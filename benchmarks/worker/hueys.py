@@ -47,13 +47,13 @@ class HueyBacklog:
     def drain(self) -> float:
         with consuming(self._huey, self._threads):
             if not self._is_done.wait(PATIENCE):
-                raise TimeoutError(f"of {self._number:,} tasks {len(self._moments):,} have run after {PATIENCE:g} s")
+                raise TimeoutError(f"only {len(self._moments):,} of {self._number:,} tasks ran within {PATIENCE:g} s")
         return self._moments[-1] - self._moments[0]
 
     def close(self) -> None:
         self._huey.storage.close()
 
-    def _note(self, n: int) -> None:  # noqa: ARG002 - every job has one
+    def _note(self, n: int) -> None:  # noqa: ARG002 - the payload of every job has it
         self._moments.append(perf_counter())
         if len(self._moments) == self._number:
             self._is_done.set()
@@ -63,7 +63,7 @@ class HueyService:
     def __init__(self, huey: Any, threads: int, started: Started) -> None:
         self._huey = huey
         self._threads = threads
-        self._work = huey.task(name="work")(lambda n: started())  # noqa: ARG005 - every job has one
+        self._work = huey.task(name="work")(lambda n: started())  # noqa: ARG005 - the payload of every job has it
 
     def enqueue(self) -> None:
         self._work(**PAYLOAD)

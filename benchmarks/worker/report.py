@@ -12,20 +12,20 @@ from benchmarks.worker.costs import PARTS
 from benchmarks.worker.measuring import DRAIN, WorkerRun
 
 EXPLAINED = (
-    "jobs a second: from a backlog to nothing due; of huey, from the first task to the last, of the others with all "
-    "that starting and ending takes. In brackets the smallest and the greatest. of the store: the ratio within the "
-    "same rounds to the store asked by hand. waited: from the call of enqueue to the start of the handler, of a "
-    "worker that idles, one job at a time; on SQLite the client is another process.\n"
+    "jobs a second: speed of draining a backlog; for huey, from the first task to the last, for the others including "
+    "start and stop. In brackets the smallest and the greatest. of the store: the ratio within the "
+    "same rounds to the store without a worker. waited: from the call of enqueue to the start of the handler, with an "
+    "idle worker, one job at a time; on SQLite the client is another process.\n"
 )
 COSTS_EXPLAINED = (
-    "µs a job: the processor's time in each part, taken apart from the rounds. wall: what passed on the clock; more "
-    "than the sum where something was waited for, less where two parts ran at once.\n"
+    "µs a job: CPU time of each part, measured separately from the rounds. wall: wall time; more than the sum if "
+    "threads waited, less if two parts ran in parallel.\n"
 )
 
 
 def show(run: WorkerRun, contestants: Sequence[Contestant]) -> None:
     console = Console(width=WIDTH, highlight=False)
-    console.print(f"\n[bold]{run.benchmark}[/bold]: {run.jobs:,} jobs that do nothing; rounds: {len(run.steal)}")
+    console.print(f"\n[bold]{run.benchmark}[/bold]: {run.jobs:,} empty jobs; rounds: {len(run.steal)}")
     console.print(f"{run.machine}\n{steal(run)}", style="dim")
     console.print(speeds(run, contestants))
     console.print(EXPLAINED)

@@ -10,7 +10,7 @@ from benchmarks.worker.tenures import enqueue_in_parts, work_async
 from tenure import Jobs
 from tenure.backends.urls import open_backend
 from tenure.core.operations import ClaimRequest, Hold, Settlement
-from tenure.core.transitions import completed
+from tenure.core.transitions import build_completion
 
 BATCH = 100
 
@@ -68,4 +68,4 @@ class StoreBacklog:
     def _exchange(self, settlements: list[Settlement]) -> list[Settlement]:
         request = ClaimRequest(worker="worker", token=secrets.token_hex(16), limit=BATCH, lease=LEASE)
         _, claimed = self._store.exchange(settlements, request)
-        return [completed(Hold(id=job.id, fence=job.fence, token=request.token)) for job in claimed.jobs]
+        return [build_completion(Hold(id=job.id, fence=job.fence, token=request.token)) for job in claimed.jobs]

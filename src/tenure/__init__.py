@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tenure.backends.redis_client import RedisStore
-    from tenure.backends.tables.protocol import Finding, Gravity
+    from tenure.backends.tables.protocol import Finding, Severity
     from tenure.client.aio import AsyncClaim, AsyncClaims, AsyncJobs, AsyncTask
     from tenure.client.aio.table import AsyncTable, AsyncTableClaim, AsyncTableClaims
     from tenure.client.claim import Claim
     from tenure.client.claims import Claims
     from tenure.client.jobs import Jobs
-    from tenure.client.retention import Keep
+    from tenure.client.retention import Retention
     from tenure.client.row import Row
     from tenure.client.row_claim import TableClaim, TableClaims
-    from tenure.client.run import Interrupted, Run, current
+    from tenure.client.run import Run, TaskInterrupted, current
     from tenure.client.table import Table
     from tenure.core.answers import Cancel, Fail, Retry, Snooze
     from tenure.core.backoff import Backoff
     from tenure.core.explanation import Explanation
     from tenure.core.job import Ending, Job, NewJob, Outcome, Progress, State
-    from tenure.core.operations import Count, Event, Moved, Reaped, Refusal, Schema, Stats, StatsRow, Worker
+    from tenure.core.operations import Count, Event, Moved, Reaped, Refusal, Schema, Stats, StatsRow, WorkerInfo
     from tenure.core.reasons import Reason, ReasonKind
     from tenure.core.table.spec import Columns, StateWords
     from tenure.errors import (
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    PLACES = {
+    EXPORTS = {
         "tenure.client.aio": ("AsyncClaim", "AsyncClaims", "AsyncJobs", "AsyncTask"),
         "tenure.client.aio.table": ("AsyncTable", "AsyncTableClaim", "AsyncTableClaims"),
         "tenure.backends.redis_client": ("RedisStore",),
-        "tenure.backends.tables.protocol": ("Finding", "Gravity"),
+        "tenure.backends.tables.protocol": ("Finding", "Severity"),
         "tenure.client.claim": ("Claim",),
         "tenure.client.claims": ("Claims",),
         "tenure.core.answers": ("Cancel", "Fail", "Retry", "Snooze"),
@@ -65,7 +65,7 @@ else:
             "Schema",
             "Stats",
             "StatsRow",
-            "Worker",
+            "WorkerInfo",
         ),
         "tenure.core.reasons": ("Reason", "ReasonKind"),
         "tenure.core.backoff": ("Backoff",),
@@ -86,10 +86,10 @@ else:
             "UnknownTask",
         ),
         "tenure.client.jobs": ("Jobs",),
-        "tenure.client.retention": ("Keep",),
+        "tenure.client.retention": ("Retention",),
         "tenure.client.row_claim": ("TableClaim", "TableClaims"),
         "tenure.client.row": ("Row",),
-        "tenure.client.run": ("Interrupted", "Run", "current"),
+        "tenure.client.run": ("TaskInterrupted", "Run", "current"),
         "tenure.client.table": ("Table",),
         "tenure.tasks.task": ("Task",),
         "tenure.worker.work": ("work",),
@@ -98,9 +98,9 @@ else:
     def __getattr__(name: str) -> object:
         if name == "__version__":
             return import_module("importlib.metadata").version("tenure")
-        for place, names in PLACES.items():
+        for module, names in EXPORTS.items():
             if name in names:
-                value = globals()[name] = getattr(import_module(place), name)
+                value = globals()[name] = getattr(import_module(module), name)
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -130,15 +130,12 @@ __all__ = [
     "Explanation",
     "Fail",
     "Finding",
-    "Gravity",
-    "Interrupted",
     "InvalidPayload",
     "Job",
     "JobCancelled",
     "JobEnded",
     "JobFailed",
     "Jobs",
-    "Keep",
     "KeyTaken",
     "Moved",
     "NewJob",
@@ -150,11 +147,13 @@ __all__ = [
     "ReasonKind",
     "RedisStore",
     "Refusal",
+    "Retention",
     "Retry",
     "Row",
     "Run",
     "Schema",
     "SchemaOutdated",
+    "Severity",
     "Snooze",
     "State",
     "StateWords",
@@ -165,9 +164,10 @@ __all__ = [
     "TableClaim",
     "TableClaims",
     "Task",
+    "TaskInterrupted",
     "TenureError",
     "UnknownTask",
-    "Worker",
+    "WorkerInfo",
     "current",
     "work",
 ]

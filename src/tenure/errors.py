@@ -24,7 +24,7 @@ class TenureError(Exception):
     """Root of every error that tenure raises on its own account."""
 
 
-class ClaimLost(TenureError):  # noqa: N818 - it names a fact, as the others do
+class ClaimLost(TenureError):  # noqa: N818 - named after the fact
     """The claim is no longer the job's current one, so the store changed nothing."""
 
     def __init__(self, message: str, *, id: str, fence: int) -> None:
@@ -36,7 +36,7 @@ class ClaimLost(TenureError):  # noqa: N818 - it names a fact, as the others do
         return partial(type(self), str(self), id=self.id, fence=self.fence), ()
 
 
-class KeyTaken(TenureError):  # noqa: N818 - it names a fact
+class KeyTaken(TenureError):  # noqa: N818 - named after the fact
     """A live job of the queue already has this key; `id` is that job's."""
 
     def __init__(self, *, key: str, queue: str, id: str) -> None:
@@ -52,31 +52,31 @@ class KeyTaken(TenureError):  # noqa: N818 - it names a fact
         return partial(type(self), key=self.key, queue=self.queue, id=self.id), ()
 
 
-class UnknownTask(TenureError):  # noqa: N818 - it names a fact
+class UnknownTask(TenureError):  # noqa: N818 - named after the fact
     """No function is registered as a task under this type."""
 
 
-class DuplicateTask(TenureError):  # noqa: N818 - it names a fact
+class DuplicateTask(TenureError):  # noqa: N818 - named after the fact
     """Another function is registered as a task under this type."""
 
 
-class NoClaim(TenureError):  # noqa: N818 - it names a fact
+class NoClaim(TenureError):  # noqa: N818 - named after the fact
     """No job runs here: this code was not called by a worker."""
 
 
-class InvalidPayload(TenureError, ValueError):  # noqa: N818 - it names a fact
+class InvalidPayload(TenureError, ValueError):  # noqa: N818 - named after the fact
     """The payload or result is not JSON that every store keeps unchanged."""
 
 
-class StoreUnavailable(TenureError):  # noqa: N818 - it names a fact
+class StoreUnavailable(TenureError):  # noqa: N818 - named after the fact
     """The store could not be reached or used."""
 
 
-class SchemaOutdated(TenureError):  # noqa: N818 - it names a fact
+class SchemaOutdated(TenureError):  # noqa: N818 - named after the fact
     """The store has a schema that this version of tenure cannot use."""
 
 
-class JobEnded(TenureError):  # noqa: N818 - it names a fact
+class JobEnded(TenureError):  # noqa: N818 - named after the fact
     """The job that was waited for ended without a result; `id` is its id."""
 
     def __init__(self, message: str, *, id: str) -> None:

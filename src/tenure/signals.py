@@ -25,19 +25,19 @@ class StopSignals:
     """Call `receive` for each signal that asks to stop, from now until `restore`. Only the main thread can do this."""
 
     def __init__(self, receive: Callable[[int, FrameType | None], object]) -> None:
-        heeded = [each for each in SIGNALS if each is signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN]
-        self._before: dict[signal.Signals, Any] = {each: signal.signal(each, receive) for each in heeded}
-        self._was_blocked = _set_blocked(is_blocked=False)
+        handled = [each for each in SIGNALS if each is signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN]
+        self._before: dict[signal.Signals, Any] = {each: signal.signal(each, receive) for each in handled}
+        self._was_blocked = _set_sigterm_blocked(is_blocked=False)
 
     def restore(self) -> None:
         """Set the handlers and the mask of before."""
-        _set_blocked(is_blocked=self._was_blocked)
+        _set_sigterm_blocked(is_blocked=self._was_blocked)
         for each, handler in self._before.items():
             # None: the handler was set by code that is not Python, and cannot be set again.
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
 
 
-def _set_blocked(*, is_blocked: bool) -> bool:
+def _set_sigterm_blocked(*, is_blocked: bool) -> bool:
     """Block or unblock SIGTERM in this thread; return whether it was blocked."""
     if not hasattr(signal, "pthread_sigmask"):
         return False

@@ -218,7 +218,7 @@ def test_a_lost_claim_is_told_and_the_others_are_done(jobs: tenure.Jobs, call: C
     assert (outcomes["job-0"], outcomes["none"]) == ("lost", "lost")
     assert outcomes["job-1"] != "lost"
     assert len(err) == 2
-    assert any("the claim of job 'job-0' with fence 1 is over" in line for line in err)
+    assert any("lost the claim of job 'job-0' with fence 1" in line for line in err)
 
 
 def test_an_ending_that_is_sent_again_has_landed(jobs: tenure.Jobs, call: Call) -> None:
@@ -229,8 +229,8 @@ def test_an_ending_that_is_sent_again_has_landed(jobs: tenure.Jobs, call: Call) 
 
 
 BAD = {
-    "no JSON": ("{", "line 2 of the standard input is no JSON"),
-    "no object": ("7", "line 2 of the standard input is no JSON object"),
+    "no JSON": ("{", "line 2 of the standard input is not valid JSON"),
+    "no object": ("7", "line 2 of the standard input is not a JSON object"),
     "no token": ('{"id": "a", "fence": 1}', "line 2 of the standard input has no 'token'"),
     "a fence that is no number": ('{"id": "a", "fence": "1", "token": "t"}', "fence must be a whole number, not '1'"),
     "an id that is no name": ('{"id": 7, "fence": 1, "token": "t"}', "id must be a string, not 7"),
@@ -254,21 +254,24 @@ def test_one_bad_line_is_named_and_nothing_is_done(
 
 
 MISUSE = {
-    "a wrong result": (["complete", "{}", "--result", "{"], "the result is no JSON"),
+    "a wrong result": (["complete", "{}", "--result", "{"], "the result is not valid JSON"),
     "a result that no store keeps": (["complete", "--result", "NaN"], "the result is not JSON"),
     "an argument that is no claim": (["complete", "{}"], "the claim has no 'id'"),
     "no error": (["fail", "{}"], "missing option '--error'"),
     "an empty error": (["fail", "--error", ""], "the error must be text"),
     "a missing file": (["fail", "--error", "@none"], "'none': No such file"),
-    "final and a delay": (["fail", "--error", "x", "--final", "--delay", "1s"], "give --final or --delay, not both"),
-    "no progress": (["extend", "--progress", "half"], "'half' is no progress; write 3 or 3/10"),
-    "a note alone": (["extend", "--note", "x"], "give --progress as well"),
+    "final and a delay": (
+        ["fail", "--error", "x", "--final", "--delay", "1s"],
+        "pass either --final or --delay, not both",
+    ),
+    "no progress": (["extend", "--progress", "half"], "invalid progress 'half': use 3 or 3/10"),
+    "a note alone": (["extend", "--note", "x"], "--note needs --progress"),
     "a lease out of range": (["extend", "--lease", "0"], "lease must be 1 to 86,400 seconds"),
     "a limit out of range": (["claim", "--limit", "0"], "limit must be 1 to 1,000"),
     "an unknown option": (["claim", "--queus", "mail"], "no such option '--queus'"),
-    "a wrong time": (["claim", "--wait", "soon"], "'soon' is no time"),
-    "a wrong url": (["claim", "--url", "sqlit:///x.db"], "does not name a store"),
-    "a missing store": (["reap", "--url", "sqlite:///none.db"], "there is no store at 'sqlite:///none.db'"),
+    "a wrong time": (["claim", "--wait", "soon"], "invalid duration 'soon'"),
+    "a wrong url": (["claim", "--url", "sqlit:///x.db"], "is not a store URL"),
+    "a missing store": (["reap", "--url", "sqlite:///none.db"], "no store at 'sqlite:///none.db'"),
 }
 
 
@@ -299,7 +302,7 @@ def test_a_terminal_is_not_waited_for(terminal: Terminal) -> None:
     ran = terminal.start("complete", has_terminal=True).ended()
 
     assert (ran.code, ran.out) == (2, "")
-    assert "name a claim" in ran.err
+    assert "no claim given" in ran.err
 
 
 def test_what_ran_out_is_taken_back(jobs: tenure.Jobs, call: Call) -> None:
@@ -308,7 +311,7 @@ def test_what_ran_out_is_taken_back(jobs: tenure.Jobs, call: Call) -> None:
     untouched = call("reap")
     code, out, _ = call("reap", "--worker", "w1", "--json")
 
-    assert untouched == (0, [], ["there is nothing to take back"])
+    assert untouched == (0, [], ["no expired claims"])
     assert code == 0
     assert [json.loads(line) for line in out] == [
         {"id": f"job-{n}", "state": "queued", "worker": "w1", "fence": 1} for n in range(2)
@@ -320,7 +323,7 @@ def test_people_are_told_what_became_of_what_was_taken_back(jobs: tenure.Jobs, c
 
     _, out, _ = call("reap", "--worker", "w1")
 
-    assert out == ["job-0  queued; w1 held it under fence 1"]
+    assert out == ["job-0  queued; was held by w1 with fence 1"]
 
 
 @starts_processes

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenure.core.operations import Beat
+from tenure.core.operations import Heartbeat
 from tests.cli.shell import Result, Shell
 from tests.processes.stage import PATIENCE
 from tests.tiers import starts_processes
@@ -122,7 +122,7 @@ def test_slots_of_a_worker_that_stands_still_do_not_count_as_free(made: Shell) -
     with made.jobs() as jobs:
         for id in ("first", "second"):
             jobs.enqueue("t", id=id)
-        beat = Beat(name="busy", host="h", pid=1, version="1", concurrency=1)
+        beat = Heartbeat(name="busy", host="h", pid=1, version="1", concurrency=1)
         jobs._backend.beat(beat, 60.0)
         jobs._backend.beat(replace(beat, name="still", quiet_for=60.0), 60.0)
         jobs.claim(worker="busy")
@@ -130,7 +130,7 @@ def test_slots_of_a_worker_that_stands_still_do_not_count_as_free(made: Shell) -
         found = jobs.explain("second")
 
     assert found is not None
-    assert found.verdict.startswith("not running because all slots")
+    assert found.verdict.startswith("not running: all 1 slots")
 
 
 def test_a_dry_run_promises_nothing_that_cannot_be(made: Shell) -> None:

@@ -68,11 +68,11 @@ def test_lines_are_stored_together(shell: Shell, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{oops", "line 2 is no JSON"),
-        ("[]", "line 2 is no job"),
+        ("{oops", "line 2 is not valid JSON"),
+        ("[]", "line 2 is not a job"),
         ('{"type": "send", "priorty": 1}', "line 2: a job has no option 'priorty'"),
-        ('{"type": "send", "payload": [1]}', "line 2: a payload is a JSON object"),
-        ('{"type": "send", "run_at": "soon"}', "line 2: run_at is no moment"),
+        ('{"type": "send", "payload": [1]}', "line 2: the payload must be a JSON object"),
+        ('{"type": "send", "run_at": "soon"}', "line 2: invalid run_at 'soon'"),
         ('{"type": "send", "priority": 99999}', "line 2: priority must be"),
     ],
 )
@@ -90,18 +90,18 @@ def test_of_lines_with_one_wrong_none_is_stored(made: Shell, line: str, said: st
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["send", "{oops"], "the payload is no JSON"),
-        (["send", "[1]"], "a payload is a JSON object"),
+        (["send", "{oops"], "the payload is not valid JSON"),
+        (["send", "[1]"], "the payload must be a JSON object (a dict)"),
         (["send", '{"n": NaN}'], "which is nan"),
         (["send", "@nothing.json"], "nothing.json"),
-        (["send", "--delay", "soon"], "'soon' is no time"),
+        (["send", "--delay", "soon"], "invalid duration 'soon'"),
         (["send", "--delay", "1", "--at", "2030-01-01T00:00Z"], "not both"),
-        (["send", "--max-attempts", "0"], "'0' is no number of attempts"),
-        (["send", "--meta", "nothing"], "'nothing' is no label"),
+        (["send", "--max-attempts", "0"], "invalid number of attempts '0'"),
+        (["send", "--meta", "nothing"], "invalid label 'nothing'"),
         (["send", "--priority", "99999"], "priority must be"),
         (["send", "--queue", ""], "queue must have"),
-        ([], "name a type"),
-        (["send", "--lines", "-"], "name a type"),
+        ([], "pass either a type"),
+        (["send", "--lines", "-"], "pass either a type"),
     ],
 )
 def test_what_cannot_be_stored_is_refused_in_one_line(made: Shell, arguments: list[str], said: str) -> None:

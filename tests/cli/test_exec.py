@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure.cli import exec_run as attempt
-from tenure.cli.exec_process import Command
-from tenure.cli.exec_run import Attempt, Order
+from tenure.cli import exec_run
+from tenure.cli.exec_process import ExecProcess
+from tenure.cli.exec_run import ExecConfig, ExecRun
 from tenure.cli.signals import Signals
 from tenure.client.keeper import ticks
 from tests.cli.attempts import OBLIGING, STUBBORN, UNTIL_GO, locked, outcomes, the_job
@@ -87,7 +87,7 @@ def test_a_result_that_is_too_long_is_dropped_and_the_job_completed(
     job = the_job(jobs)
     assert ran.code == 0
     assert len(ran.out) >= 400_000
-    assert "is dropped" in ran.err
+    assert "dropped: more than" in ran.err
     assert (job.state, job.result, job.result_dropped) == (tenure.State.COMPLETED, None, True)
 
 
@@ -103,7 +103,7 @@ def test_without_result_nothing_is_kept(made: Shell, jobs: tenure.Jobs) -> None:
 @pytest.mark.parametrize(
     ("command", "outcome", "state", "error"),
     [
-        ("echo no such user >&2; exit 3", "failed", "queued", "exit code 3; the end of its standard error:\nno such"),
+        ("echo no such user >&2; exit 3", "failed", "queued", "exit code 3; end of standard error:\nno such"),
         ("kill -SEGV $$", "failed", "queued", "killed by SIGSEGV"),
         ("exit 75", "retried", "queued", "exit code 75"),
         ("exit 64", "failed", "failed", "exit code 64"),
@@ -145,7 +145,7 @@ def test_a_command_that_cannot_be_begun_gives_the_job_back(made: Shell, jobs: te
 
     job = the_job(jobs)
     assert ran.code == 2
-    assert ran.err.startswith("tenure: './work.py' cannot be run: No such file")
+    assert ran.err.startswith("tenure: cannot run './work.py': No such file")
     assert (outcomes(job), job.attempts) == (["released"], 0)
 
 
@@ -173,14 +173,14 @@ def test_the_time_limit_of_a_job_ends_its_command(made: Shell, jobs: tenure.Jobs
     job = the_job(jobs)
     assert ran.code == 1
     assert (outcomes(job), job.attempts) == (["failed"], 1)
-    assert job.errors == ["its time limit of 0.3 s has passed: killed by SIGTERM"]
+    assert job.errors == ["time limit of 0.3 s exceeded: killed by SIGTERM"]
 
 
 @pytest.fixture
 def an_hour_passes(made: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """When its limit is set and the command has begun, the clock of the attempt is an hour ahead."""
     began, looks = made.folder / "began", count()
-    monkeypatch.setattr(attempt, "ticks", lambda: ticks() + (3600 if next(looks) and began.exists() else 0))
+    monkeypatch.setattr(exec_run, "ticks", lambda: ticks() + (3600 if next(looks) and began.exists() else 0))
 
 
 @pytest.mark.usefixtures("an_hour_passes")
@@ -189,23 +189,23 @@ def test_a_command_that_ends_well_after_its_time_limit_has_failed(made: Shell, j
 
     made.run("exec", "--", "sh", "-c", OBLIGING)
 
-    assert the_job(jobs).errors == ["its time limit of 600 s has passed: exit code 0"]
+    assert the_job(jobs).errors == ["time limit of 600 s exceeded: exit code 0"]
 
 
 @pytest.mark.usefixtures("an_hour_passes")
 def test_a_command_that_does_not_end_when_it_is_told_is_killed(
     made: Shell, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt, "HURRY", 0.2)
+    monkeypatch.setattr(exec_run, "KILL_DELAY", 0.2)
     jobs.enqueue("work", timeout=600)
 
     made.run("exec", "--", "sh", "-c", STUBBORN)
 
-    assert the_job(jobs).errors == ["its time limit of 600 s has passed: killed by SIGKILL"]
+    assert the_job(jobs).errors == ["time limit of 600 s exceeded: killed by SIGKILL"]
 
 
-def order(command: str) -> Order:
-    return Order(command=("sh", "-c", command), grace=30.0, give_up_on=frozenset(), keeps_result=False, url=None)
+def order(command: str) -> ExecConfig:
+    return ExecConfig(command=("sh", "-c", command), grace=30.0, give_up_on=frozenset(), keeps_result=False, url=None)
 
 
 class LateSignals(Signals):
@@ -213,13 +213,13 @@ class LateSignals(Signals):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
-        killer, self._is_over = Command.killer, False
+        killer, self._is_over = ExecProcess.ending_signal, False
 
-        def noting(command: Command) -> int | None:
+        def noting(command: ExecProcess) -> int | None:
             self._is_over = True
             return killer(command)
 
-        monkeypatch.setattr(Command, "killer", noting)
+        monkeypatch.setattr(ExecProcess, "ending_signal", noting)
 
     def wait(self, timeout: float) -> None:
         if self._is_over:
@@ -234,7 +234,7 @@ def test_a_signal_that_is_heard_after_the_command_has_died_of_it_is_no_failure(
     jobs.enqueue("work")
 
     with LateSignals(monkeypatch) as signals:
-        outcome = Attempt(jobs.claim()[0], order("kill -TERM $$"), signals).run()
+        outcome = ExecRun(jobs.claim()[0], order("kill -TERM $$"), signals).run()
 
     assert outcome is tenure.Outcome.RELEASED
 
@@ -243,7 +243,7 @@ def test_a_signal_to_the_command_alone_is_its_failure(jobs: tenure.Jobs) -> None
     jobs.enqueue("work")
 
     with Signals() as signals:
-        outcome = Attempt(jobs.claim()[0], order("kill -TERM $$"), signals).run()
+        outcome = ExecRun(jobs.claim()[0], order("kill -TERM $$"), signals).run()
 
     assert outcome is tenure.Outcome.FAILED
     assert the_job(jobs).errors == ["killed by SIGTERM"]
@@ -295,13 +295,16 @@ def test_what_a_dead_holder_left_is_waited_for(made: Shell, jobs: tenure.Jobs) -
 def test_a_store_that_stays_away_is_told_with_what_is_lost(
     made: Shell, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt, "PATIENCE", 0.2)
+    monkeypatch.setattr(exec_run, "SETTLE_TIMEOUT", 0.2)
     jobs.enqueue("work", id="a7")
 
     with tenure.Jobs(f"sqlite:///{made.folder / 'tenure.db'}?timeout=0.1") as hasty, Signals() as signals:
         (claim,) = hasty.claim()
-        with locked(made.folder), pytest.raises(tenure.StoreUnavailable, match="the work on job 'a7' is done, but"):
-            Attempt(claim, order("true"), signals).run()
+        with (
+            locked(made.folder),
+            pytest.raises(tenure.StoreUnavailable, match="the command for job 'a7' has ended, but"),
+        ):
+            ExecRun(claim, order("true"), signals).run()
 
     assert the_job(jobs).state is tenure.State.RUNNING
 
@@ -330,7 +333,7 @@ def test_a_store_that_is_away_at_the_end_is_told_when_it_is_back_and_once(
 
     with locked(terminal.folder):
         (terminal.folder / "go").touch()
-        program.says("the store does not answer, trying on for 30 s")
+        program.says("store unavailable, retrying for 30 s")
     ran = program.ended()
 
     assert (ran.code, len(ran.err.splitlines())) == (0, 1)

@@ -7,15 +7,15 @@ from tests.cli.attempts import the_job
 from tests.cli.shell import Shell
 
 MISUSE = {
-    "no dashes": (["exec", "./work.sh", "-v"], "put -- before the command: tenure exec [OPTIONS] -- ./work.sh"),
-    "no command": (["exec", "--queue", "mail", "--"], "name the command"),
-    "nothing": (["exec"], "name the command"),
+    "no dashes": (["exec", "./work.sh", "-v"], "missing -- before the command: tenure exec [OPTIONS] -- ./work.sh"),
+    "no command": (["exec", "--queue", "mail", "--"], "missing command"),
+    "nothing": (["exec"], "missing command"),
     "an unknown option": (["exec", "--queus", "mail", "--", "true"], "no such option '--queus'"),
-    "a command that is not on the path": (["exec", "--", "no-such-command"], "it is not on the path"),
+    "a command that is not on the path": (["exec", "--", "no-such-command"], "it is not on PATH"),
     "a lease out of range": (["exec", "--lease", "2d", "--", "true"], "lease must be 1 to 86,400 seconds"),
     "success given up on": (["exec", "--give-up-on", "0", "--", "true"], "0 is not in the range 1<=x<=255"),
-    "a wrong url": (["exec", "--url", "postgre://x", "--", "true"], "does not name a store"),
-    "a missing store": (["exec", "--url", "sqlite:///none.db", "--", "true"], "there is no store at"),
+    "a wrong url": (["exec", "--url", "postgre://x", "--", "true"], "is not a store URL"),
+    "a missing store": (["exec", "--url", "sqlite:///none.db", "--", "true"], "no store at"),
 }
 
 
@@ -44,7 +44,7 @@ def test_a_command_that_is_not_there_costs_no_job_an_attempt(made: Shell, jobs: 
 
     ran = made.run("exec", "--", "./work.sh")
 
-    assert (ran.code, ran.err) == (2, "tenure: './work.sh' cannot be run: there is no such file\n")
+    assert (ran.code, ran.err) == (2, "tenure: cannot run './work.sh': no such file\n")
     assert the_job(jobs).fence == 0
 
 

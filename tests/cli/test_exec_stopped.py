@@ -27,7 +27,7 @@ def test_a_lost_claim_ends_its_command_and_nothing_is_recorded(terminal: Termina
     job = the_job(jobs)
     assert ran.code == 1
     assert ran.err == (
-        "tenure: the claim of job 'a7' with fence 1 is over: another claim, a reaper or an operator took it; "
+        "tenure: lost the claim of job 'a7' with fence 1: another claim, a reaper or an operator took the job; "
         "nothing was written\n"
     )
     assert terminal.reads("told") == "TERM\n"
@@ -48,7 +48,7 @@ def test_a_claim_that_is_lost_during_the_grace_ends_the_grace(terminal: Terminal
     ran = program.ended()
 
     assert ran.code == 128 + signal.SIGTERM
-    assert "the claim of job 'a7' with fence 1 is over" in ran.err
+    assert "lost the claim of job 'a7' with fence 1" in ran.err
     assert outcomes(the_job(jobs)) == ["expired"]
 
 

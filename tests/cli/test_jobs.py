@@ -10,7 +10,7 @@ import pytest
 
 import tenure
 from tenure.cli.bulk import Bulk
-from tenure.cli.output import Output
+from tenure.cli.output import CommandOutput
 from tests.cli.shell import Shell
 from tests.processes.stage import PATIENCE
 from tests.tiers import starts_processes
@@ -42,7 +42,7 @@ def test_a_list_is_the_newest_first_and_says_when_there_are_more(made: Shell) ->
 
     assert result.code == 0
     assert [line.split()[0] for line in result.lines] == ["ID", ids[2], ids[1]]
-    assert "there are more" in result.err
+    assert "more jobs match" in result.err
 
 
 def test_a_list_takes_every_condition(made: Shell) -> None:
@@ -63,7 +63,7 @@ def test_a_list_of_nothing_says_so(made: Shell) -> None:
     result = made.run("jobs", "list")
 
     assert (result.code, result.out) == (0, "")
-    assert "no job matches" in result.err
+    assert "no matching jobs" in result.err
 
 
 def test_every_job_is_one_json_line(made: Shell) -> None:
@@ -121,7 +121,7 @@ def test_of_two_ids_with_one_unknown_neither_is_moved(made: Shell, verb: str) ->
 
     assert result.code == 2
     assert result.err.count("\n") == 1
-    assert "there is no job 'nobody'; nothing was done" in result.err
+    assert "job 'nobody' not found; nothing was done" in result.err
     assert states(made) == before
 
 
@@ -210,7 +210,7 @@ def test_a_running_job_is_asked_to_stop_and_that_is_said(made: Shell) -> None:
     with made.jobs() as jobs, jobs.claim():
         result = made.run("jobs", "cancel", "--all")
 
-    assert result.lines == ["cancelled: 1", "asked to stop, since they run: 1"]
+    assert result.lines == ["cancelled: 1", "running, asked to stop: 1"]
 
 
 @starts_processes
@@ -238,7 +238,7 @@ def test_at_a_rate_the_batches_are_small() -> None:
         batches.append(len(ids))
         return []
 
-    Bulk(["1", "2", "3"], rate=8, output=Output(is_json=True)).run(act, lambda _: None)
+    Bulk(["1", "2", "3"], rate=8, output=CommandOutput(is_json=True)).run(act, lambda _: None)
 
     assert batches == [2, 1]
 
@@ -261,8 +261,8 @@ def test_finished_jobs_are_deleted_and_purged(made: Shell) -> None:
     failed, completed = given(made, failed=1, completed=1)
 
     assert made.run("jobs", "delete", failed).out == "deleted: 1\n"
-    assert made.run("jobs", "purge", "--older-than", "1h").out == "forgotten: 0\n"
-    assert made.run("jobs", "purge", "--older-than", "0", "--dry-run").out == "would be forgotten: 1\n"
+    assert made.run("jobs", "purge", "--older-than", "1h").out == "deleted 0 jobs\n"
+    assert made.run("jobs", "purge", "--older-than", "0", "--dry-run").out == "would delete 1 job\n"
     assert made.run("jobs", "purge", "--older-than", "0", "--state", "completed", "--json").records == [{"purged": 1}]
     assert states(made) == {}
     assert completed

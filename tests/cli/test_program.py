@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from tenure.cli.output import fitting
-from tenure.cli.program import NAMES, SECTIONS, program
+from tenure.cli.output import fit_widths
+from tenure.cli.program import COMMAND_NAMES, SECTIONS, program
 from tenure.cli.reference import reference
 from tests.cli.shell import Shell
 from tests.processes.stage import PATIENCE
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 def commands() -> list[click.Command]:
     context = click.Context(program)
-    found = [command for name in NAMES if (command := program.get_command(context, name)) is not None]
+    found = [command for name in COMMAND_NAMES if (command := program.get_command(context, name)) is not None]
     inner = [each for command in found if isinstance(command, click.Group) for each in command.commands.values()]
     return found + inner
 
@@ -44,7 +44,7 @@ def test_help_fits_80_columns_and_names_every_command(shell: Shell) -> None:
     result = shell.run("--help")
 
     assert result.code == 0
-    assert all(name in result.out for name in NAMES)
+    assert all(name in result.out for name in COMMAND_NAMES)
     assert max(map(len, result.lines)) <= 80
     assert shell.run().out == result.out
 
@@ -77,30 +77,30 @@ def test_every_command_takes_json() -> None:
 def test_the_manual_is_what_the_commands_say() -> None:
     written = (ROOT / "docs" / "commands.md").read_text("utf-8")
 
-    assert written == reference(), "write it anew: python -m tenure.cli.reference > docs/commands.md"
+    assert written == reference(), "regenerate the page: python -m tenure.cli.reference > docs/commands.md"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["sttas"], "there is no command 'sttas'; did you mean 'stats'?"),
+        (["sttas"], "unknown command 'sttas'; did you mean 'stats'?"),
         (["stats", "--ulr", "x"], "no such option"),
         (["stats", "--url"], "requires an argument"),
-        (["stats"], "there is no store at 'sqlite:///tenure.db' (the default: no other was named)"),
-        (["stats", "--url", "sqlite:///typo.db"], "there is no store at 'sqlite:///typo.db' (named by --url)"),
-        (["stats", "--url", "sqlite:///no/folder.db"], "there is no store at"),
+        (["stats"], "no store at 'sqlite:///tenure.db' (the default)"),
+        (["stats", "--url", "sqlite:///typo.db"], "no store at 'sqlite:///typo.db' (from --url)"),
+        (["stats", "--url", "sqlite:///no/folder.db"], "no store at"),
         (["migrate", "--url", "sqlite:///no/folder.db"], "the folder of"),
-        (["stats", "--url", "nonsense"], "'nonsense' does not name a store"),
-        (["stats", "--url", "mysql://ada:secret@h/db"], "'mysql://ada:***@h/db' does not name a store"),
-        (["stats", "--url", "memory://"], "is gone when this command ends"),
-        (["stats", "--app", "nowhere:jobs"], "there is no module 'nowhere'"),
-        (["stats", "--app", "nowhere"], "'nowhere' names no object of a module; write it like app:jobs"),
-        (["stats", "--app", "json:dumps"], "is a function, and no Jobs"),
+        (["stats", "--url", "nonsense"], "'nonsense' is not a store URL"),
+        (["stats", "--url", "mysql://ada:secret@h/db"], "'mysql://ada:***@h/db' is not a store URL"),
+        (["stats", "--url", "memory://"], "does not outlive this command"),
+        (["stats", "--app", "nowhere:jobs"], "no module 'nowhere'"),
+        (["stats", "--app", "nowhere"], "invalid object 'nowhere': use MODULE:OBJECT, such as app:jobs"),
+        (["stats", "--app", "json:dumps"], "json:dumps has type function; pass a Jobs or a Table"),
         (["stats", "--app", "json:dump_s"], "'json' has no 'dump_s'; did you mean 'dumps'?"),
         (["jobs", "lsit"], "no such command 'lsit'"),
         (["jobs", "list", "--state", "done"], "'done' is not one of"),
-        (["jobs", "list", "--since", "yesterday"], "'yesterday' is no time; write 90, 30s, 10m, 1h30m or 7d"),
-        (["jobs", "retry", "--all", "--rate", "fast"], "'fast' is no rate; write 20/s"),
+        (["jobs", "list", "--since", "yesterday"], "invalid duration 'yesterday': use 90, 30s, 10m, 1h30m or 7d"),
+        (["jobs", "retry", "--all", "--rate", "fast"], "invalid rate 'fast': use 20/s"),
         (["jobs", "show"], "missing argument"),
         (["explain", "a", "b"], "unexpected extra argument"),
     ],
@@ -121,7 +121,7 @@ def test_an_unknown_id_is_exit_2(made: Shell, verb: str) -> None:
     result = made.run(*verb.split(), "nobody")
 
     assert result.code == 2
-    assert "there is no job 'nobody'" in result.err
+    assert "job 'nobody' not found" in result.err
     assert result.err.count("\n") == 1
 
 
@@ -135,7 +135,7 @@ def test_an_app_whose_own_code_fails_is_told_with_the_place(shell: Shell) -> Non
     typo = shell.run("stats", "--app", "typo_app:jobs")
 
     assert (broken.code, missing.code, typo.code) == (2, 2, 2)
-    assert "'broken_app' cannot be imported: JSONDecodeError" in broken.err
+    assert "cannot import 'broken_app': JSONDecodeError" in broken.err
     assert "broken_app.py:3" in broken.err
     assert "No module named 'nothing_of_this_name'" in missing.err
     assert "typo_app.py:1" in typo.err
@@ -191,9 +191,9 @@ def test_the_commands_of_the_readme_can_be_run() -> None:
 
 
 def test_a_table_gives_way_to_a_narrow_terminal_but_for_its_first_column() -> None:
-    assert fitting([36, 10, 8, 9], 80) == [36, 10, 8, 9]
-    assert fitting([36, 30, 20, 9], 80) == [36, 14, 15, 9]
-    assert fitting([36, 30, 20, 9], 10) == [36, 4, 4, 4]
+    assert fit_widths([36, 10, 8, 9], 80) == [36, 10, 8, 9]
+    assert fit_widths([36, 30, 20, 9], 80) == [36, 14, 15, 9]
+    assert fit_widths([36, 30, 20, 9], 10) == [36, 4, 4, 4]
 
 
 def test_there_are_no_colours_without_a_terminal(made: Shell) -> None:

@@ -81,7 +81,7 @@ def test_a_table_alone_is_worked_on_and_its_duplicates_are_told(app: Shell) -> N
 
     assert (worked.code, again.code) == (0, 3)
     assert (worked.records[-1]["completed"], worked.records[-1]["prevented"]) == (2, 1)
-    assert "the work of row 1 of orders is done already" in worked.err
+    assert "row 1 of orders is already done; skipping the handler" in worked.err
     assert execute(app, "select order_id from invoices order by 1") == [(1,), (2,)]
 
 
@@ -120,8 +120,8 @@ def test_rows_are_explained_retried_and_cancelled(app: Shell) -> None:
     cancelled = app.run("jobs", "cancel", "13", *TABLE)
 
     assert [each["id"] for each in failed] == ["13"]
-    assert "attempts are spent (5 of 5): ValueError: out of paper" in explained.out
-    assert "`where` does not choose it" in other.out
+    assert "no attempts left (5 of 5): ValueError: out of paper" in explained.out
+    assert "`where` does not select it" in other.out
     assert retried.out == "retried: 1\n"
     assert cancelled.out == "cancelled: 1\n"
 
@@ -166,20 +166,26 @@ def test_a_command_is_run_for_each_row_that_is_not_done(app: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["enqueue", "send", *TABLE], "'app:orders' is a table, which jobs are not kept in; name a Jobs"),
-        (["jobs", "delete", "1", *TABLE], "'app:orders' is a table, which jobs are not kept in"),
-        (["jobs", "purge", "--older-than", "1d", *TABLE], "'app:orders' is a table, which jobs are not kept in"),
-        (["queues", "pause", "orders", *TABLE], "'app:orders' is a table, which jobs are not kept in"),
-        (["queues", "list", *TABLE], "'app:orders' is a table, which jobs are not kept in"),
-        (["workers", *TABLE], "'app:orders' is a table, which jobs are not kept in"),
+        (["enqueue", "send", *TABLE], "app:orders is a Table, which this command does not support; pass a Jobs"),
+        (["jobs", "delete", "1", *TABLE], "app:orders is a Table, which this command does not support"),
+        (["jobs", "purge", "--older-than", "1d", *TABLE], "app:orders is a Table, which this command does not support"),
+        (["queues", "pause", "orders", *TABLE], "app:orders is a Table, which this command does not support"),
+        (["queues", "list", *TABLE], "app:orders is a Table, which this command does not support"),
+        (["workers", *TABLE], "app:orders is a Table, which this command does not support"),
         (["jobs", "list", "--queue", "mail", *TABLE], "find has no option 'queue'"),
-        (["claim", "--queue", "mail", *TABLE], "--queue and --type choose jobs"),
-        (["stats", *TABLE, "--url", "sqlite:///other.db"], "is a table, and is where its own store says"),
-        (["work", "app:orders", "--url", "sqlite:///other.db"], "is where its own URL says; leave out --url"),
-        (["work", "app:orders", "--queue", "mail"], "queues choose jobs, and there are only tables here"),
-        (["work", "app:orders", "app:orders"], "is given twice"),
-        (["jobs", "show", "99", *TABLE], "there is no job '99'"),
-        (["explain", "nobody", *TABLE], "there is no job 'nobody'"),
+        (["claim", "--queue", "mail", *TABLE], "--queue and --type cannot be used with a Table"),
+        (
+            ["stats", *TABLE, "--url", "sqlite:///other.db"],
+            "--url cannot be used with app:orders: a Table has its own URL",
+        ),
+        (
+            ["work", "app:orders", "--url", "sqlite:///other.db"],
+            "--url cannot be used with app:orders: a Table has its own URL",
+        ),
+        (["work", "app:orders", "--queue", "mail"], "queues applies to jobs, and this worker has only tables"),
+        (["work", "app:orders", "app:orders"], "was passed twice"),
+        (["jobs", "show", "99", *TABLE], "job '99' not found"),
+        (["explain", "nobody", *TABLE], "job 'nobody' not found"),
     ],
 )
 def test_what_a_table_has_not_is_refused_in_one_line(app: Shell, arguments: list[str], said: str) -> None:

@@ -90,7 +90,7 @@ def test_a_job_is_enqueued_counted_listed_and_explained(here: Shell) -> None:
     assert [job["id"] for job in listed.records] == ["m7"]
     assert shown.records[0]["payload"] == {"to": "Åsa ☃"}
     assert "mail" in stats.out
-    assert "no worker" in explained.out
+    assert "no live workers" in explained.out
 
 
 @starts_processes
@@ -134,18 +134,18 @@ def test_a_command_runs_while_its_job_is_held(here: Shell) -> None:
     ("url", "said"),
     [
         ("postgresql://db/app?scheema=jobs", "did you mean 'schema'?"),
-        ("postgresql://db/app?schema=Jobs", "schema must be a name of lower-case letters"),
+        ("postgresql://db/app?schema=Jobs", "schema must be 1 to 63 lower-case letters"),
         ("postgresql://db/app?timeout=soon", "timeout must be a number from 0.1 to 3600, not 'soon'"),
         ("postgresql://db/app?connections=0", "connections must be a number from 1 to 1000, not '0'"),
         ("postgresql://db/app?migrate=later", "migrate must be"),
         ("redis:/db", "did you mean 'redis://'?"),
         ("reddis://db", "did you mean 'redis://'?"),
-        ("redis://db/abc", "a database is a number, such as 0, not 'abc'"),
-        ("redis+cluster://db/3", "a cluster has only the database 0, not 3"),
+        ("redis://db/abc", "the database must be a number such as 0, not 'abc'"),
+        ("redis+cluster://db/3", "a cluster has only database 0, not 3"),
         ("redis://db?prefx=shop", "did you mean 'prefix'?"),
-        ("redis://db?prefix=a%7Bb", "prefix must be a name of letters, digits, . _ and -"),
+        ("redis://db?prefix=a%7Bb", "prefix must be 1 to 100 letters, digits, '.', '_' or '-'"),
         ("redis://db?timeout=soon", "timeout must be a number from 0.1 to 3600, not 'soon'"),
-        ("unix://run/redis.sock", "name a socket by its whole path"),
+        ("unix://run/redis.sock", "give the absolute path of a socket"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_told_in_one_line_with_exit_2(shell: Shell, url: str, said: str) -> None:
@@ -217,7 +217,7 @@ def test_migrate_makes_the_tables_and_then_does_nothing(on_postgres: Shell) -> N
 
     assert (first.code, second.code) == (0, 0)
     assert first.records[0]["before"] == 0
-    assert "there was nothing to do" in second.out
+    assert "is up to date" in second.out
 
 
 @starts_processes
@@ -270,7 +270,7 @@ def test_a_role_that_may_not_make_the_tables_is_told_who_may(
     result = shell.run("migrate", "--url", f"{schema.url}&user={role}")
 
     assert result.is_told_in_one_line, result
-    assert "run `tenure migrate` as one that may" in result.err
+    assert "run `tenure migrate` as a role with that right" in result.err
 
 
 @starts_processes
@@ -282,7 +282,7 @@ def test_a_role_that_may_not_use_the_tables_is_told_so(
     result = on_postgres.run("stats", "--url", f"{schema.url}&user={role}")
 
     assert result.is_told_in_one_line, result
-    assert "docs/postgres.md lists the rights" in result.err
+    assert "docs/postgres.md lists them" in result.err
 
 
 @pytest.fixture(params=REDIS)
@@ -304,7 +304,7 @@ def test_migrate_on_redis_tells_the_layout_and_does_nothing(shell: Shell, prefix
     result = shell.run("migrate", "--url", prefix.url)
 
     assert result.code == 0
-    assert result.out.endswith("has schema 1; there was nothing to do\n")
+    assert result.out.endswith("is up to date; schema version 1\n")
     assert prefix.keys() == []
 
 
@@ -312,8 +312,8 @@ def test_migrate_on_redis_tells_the_layout_and_does_nothing(shell: Shell, prefix
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["sql", "claim"], "runs no SQL; name a store that does"),
-        (["migrate", "--sql"], "only a PostgreSQL store can be brought up to date by hand"),
+        (["sql", "claim"], "does not use SQL; name a store that does"),
+        (["migrate", "--sql"], "only a PostgreSQL store can be migrated by hand"),
     ],
 )
 def test_what_is_only_for_sql_is_told_in_one_line_with_exit_2(
@@ -329,8 +329,8 @@ def test_what_is_only_for_sql_is_told_in_one_line_with_exit_2(
 @pytest.mark.parametrize(
     ("login", "rest", "said"),
     [
-        (":secret@", "", "does not let us in"),
-        ("ada:secret@", "", "does not let us in"),
+        (":secret@", "", "cannot log in to"),
+        ("ada:secret@", "", "cannot log in to"),
         ("", "/12345", "has no such database"),
     ],
 )
@@ -361,5 +361,5 @@ def test_a_worker_goes_on_when_its_server_is_back_and_ends_on_an_interrupt(
     _, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 0
-    assert "has ended: 1 completed" in err
+    assert "stopped: 1 completed" in err
     assert "Traceback" not in err

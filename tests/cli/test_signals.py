@@ -92,7 +92,7 @@ def test_exec_that_was_started_so_is_stopped_by_sigterm_alone(terminal: Terminal
 @pytest.mark.parametrize("how", [IGNORED, BLOCKED], ids=["ignored", "blocked"])
 def test_a_demo_that_was_started_so_is_stopped_by_sigterm_alone(terminal: Terminal, how: str) -> None:
     program = start(terminal, how, "demo")
-    until(lambda: "the race is on" in program.out())
+    until(lambda: "workers started" in program.out())
 
     interrupt(program)
     program.send(signal.SIGTERM)

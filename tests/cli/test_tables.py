@@ -55,7 +55,7 @@ def test_migrate_adds_what_the_table_lacks_and_then_does_nothing(app: Shell) -> 
     assert done.out.strip() == printed.out.strip()
     assert 'add column "tenure_fence"' in done.out
     assert again.records == [{"table": "orders", "statements": []}]
-    assert told.out == "-- there is nothing to do\n"
+    assert told.out == "-- nothing to migrate\n"
 
 
 def test_what_migrate_prints_can_be_run_by_somebody_else(app: Shell) -> None:
@@ -64,7 +64,7 @@ def test_what_migrate_prints_can_be_run_by_somebody_else(app: Shell) -> None:
     with closing(sqlite3.connect(app.folder / "app.db")) as db:
         db.executescript(printed.out)
 
-    assert "there was nothing to do" in app.run("migrate", "app:orders").out
+    assert "is up to date" in app.run("migrate", "app:orders").out
 
 
 def test_migrate_adopts_rows_that_run_without_a_lease(app: Shell) -> None:
@@ -105,7 +105,7 @@ def test_functions_of_a_table_in_sqlite_are_refused_with_what_to_do(app: Shell) 
     printed, installed = app.run("sql", "functions", "app:orders"), app.run("migrate", "app:orders", "--functions")
 
     assert printed.is_told_in_one_line
-    assert "functions are for PostgreSQL" in printed.err
+    assert "functions need PostgreSQL" in printed.err
     assert installed.is_told_in_one_line
 
 
@@ -125,7 +125,7 @@ def test_doctor_finds_nothing_wrong_with_a_table_that_was_migrated(app: Shell, m
 
     told = app.run("doctor", "app:orders")
 
-    assert (told.code, told.out) == (0, "app:orders: nothing is wrong\n")
+    assert (told.code, told.out) == (0, "app:orders: no problems found\n")
 
 
 def test_a_warning_fails_only_if_doctor_is_strict(app: Shell) -> None:
@@ -136,7 +136,7 @@ def test_a_warning_fails_only_if_doctor_is_strict(app: Shell) -> None:
 
     assert (told.code, strict.code) == (0, 1)
     assert {each["target"] for each in told.records} == {"app:orders"}
-    assert {"gravity", "about", "text", "remedy"} <= set(told.records[0])
+    assert {"severity", "about", "text", "remedy"} <= set(told.records[0])
 
 
 def test_doctor_tells_of_a_jobs_that_its_store_answers(app: Shell) -> None:
@@ -146,7 +146,7 @@ def test_doctor_tells_of_a_jobs_that_its_store_answers(app: Shell) -> None:
 
     assert told.code == 1
     assert told.records[0]["target"] == "app:jobs"
-    assert "it answers, and has schema" in told.records[0]["text"]
+    assert "the store responds; schema version" in told.records[0]["text"]
 
 
 @starts_processes
@@ -158,7 +158,7 @@ def test_a_table_on_a_server_is_examined_migrated_and_printed(on_a_server: Shell
 
     assert (ill.code, done.code, well.code) == (1, 0, 0)
     assert "error: columns" in ill.out
-    assert "nothing is wrong" in well.out
+    assert "no problems found" in well.out
     assert "create or replace function" in printed.out
     assert printed.out.partition("create or replace function")[2] in done.out
 
@@ -167,18 +167,18 @@ def test_a_table_on_a_server_is_examined_migrated_and_printed(on_a_server: Shell
     ("arguments", "said"),
     [
         (["doctor"], "missing argument"),
-        (["doctor", "app"], "write it like app:jobs"),
+        (["doctor", "app"], "use MODULE:OBJECT, such as app:jobs"),
         (["doctor", "app:nothing"], "has no 'nothing'"),
         (["doctor", "app:APP"], "has no 'APP'"),
-        (["doctor", "app:tenure"], "is a module, and no Jobs"),
-        (["doctor", "app:jobs"], "there is no store"),
+        (["doctor", "app:tenure"], "app:tenure has type module; pass a Jobs or a Table"),
+        (["doctor", "app:jobs"], "no store"),
         (["sql", "clam", "app:orders"], "did you mean 'claim'?"),
-        (["sql", "claim", "app:orders", "--app", "app:jobs"], "are two; name one"),
-        (["sql", "claim", "app:orders", "--url", "sqlite:///app.db"], "leave out --url"),
-        (["sql", "claim", "no:where"], "there is no module 'no'"),
-        (["migrate", "--functions"], "--functions is for a table"),
-        (["migrate", "app:jobs", "--adopt-running-after", "10m"], "--adopt-running-after is for a table"),
-        (["migrate", "app:orders", "--adopt-running-after", "soon"], "'soon' is no time"),
+        (["sql", "claim", "app:orders", "--app", "app:jobs"], "not both"),
+        (["sql", "claim", "app:orders", "--url", "sqlite:///app.db"], "--url cannot be used with app:orders"),
+        (["sql", "claim", "no:where"], "no module 'no'"),
+        (["migrate", "--functions"], "--functions needs a Table"),
+        (["migrate", "app:jobs", "--adopt-running-after", "10m"], "--adopt-running-after needs a Table"),
+        (["migrate", "app:orders", "--adopt-running-after", "soon"], "invalid duration 'soon'"),
         (["migrate", "app:missing"], "did you mean 'orders'?"),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_connection_to_a_database_without_a_store_is_refused(home: Home) -> No
 
     async def story() -> None:
         async with home.kind.open(elsewhere, home.place.schema) as own:
-            with pytest.raises(tenure.ConfigurationError, match="has no store in the schema"):
+            with pytest.raises(tenure.ConfigurationError, match="without a store in schema"):
                 await own.enqueue(home.jobs, "send")
             await own.rollback()
 
@@ -92,13 +92,13 @@ def test_an_async_connection_in_a_call_that_does_not_await_names_the_twin(home: 
 
 @pytest.mark.parametrize("connection", ["postgresql://", object(), sqlite3.connect(":memory:")])
 def test_what_is_no_connection_is_refused(jobs: tenure.Jobs, connection: object) -> None:
-    with pytest.raises(tenure.ConfigurationError, match="connection must be one of psycopg"):
+    with pytest.raises(tenure.ConfigurationError, match="connection must be of psycopg"):
         jobs.enqueue("send", connection=connection)
 
 
 @contextmanager
 def told_to(remedy: str) -> Iterator[None]:
-    with pytest.raises(tenure.ConfigurationError, match=f"has no transaction to join.*{remedy}"):
+    with pytest.raises(tenure.ConfigurationError, match=f"has no open transaction; .*{remedy}"):
         yield
 
 
@@ -197,9 +197,7 @@ def test_what_the_store_refuses_is_told_in_one_sentence_without_what_was_passed(
         async with home.opened() as own:
             with pytest.raises(tenure.ConfigurationError) as told:
                 await own.enqueue(home.jobs, "send", payload={"secret": "hunter2", "number": 10**400})
-            assert str(told.value) == (
-                "the store refuses this: payload has a number that is too large to be read by everybody"
-            )
+            assert str(told.value) == ("the store rejected the request: payload has a number too large for a double")
             await own.rollback()
 
     home.kind.run(story())

@@ -25,7 +25,7 @@ class Effect(Base):
 def rung(jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The queues for which somebody was woken."""
     rung: list[object] = []
-    monkeypatch.setattr(jobs._backend._wakeups, "ring", rung.append)  # type: ignore[attr-defined]
+    monkeypatch.setattr(jobs._backend._waiter, "wake", rung.append)  # type: ignore[attr-defined]
     return rung
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tenure.core.durations import shown_duration, shown_moment
+from tenure.core.durations import format_duration, format_timestamp
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -27,12 +27,12 @@ DURATIONS = [
 
 @pytest.mark.parametrize(("seconds", "text"), DURATIONS)
 def test_a_duration_is_shown_in_its_two_largest_units(seconds: float, text: str) -> None:
-    assert shown_duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_a_moment_is_shown_in_utc_with_how_far_away_it_is() -> None:
     east = (NOW + timedelta(seconds=90)).astimezone(timezone(timedelta(hours=5)))
 
-    assert shown_moment(east, NOW) == "2026-01-01T12:01:30Z (in 1 min 30 s)"
-    assert shown_moment(NOW - timedelta(seconds=4), NOW) == "2026-01-01T11:59:56Z (4 s ago)"
-    assert shown_moment(NOW, NOW) == "2026-01-01T12:00:00Z (0 s ago)"
+    assert format_timestamp(east, NOW) == "2026-01-01T12:01:30Z (in 1 min 30 s)"
+    assert format_timestamp(NOW - timedelta(seconds=4), NOW) == "2026-01-01T11:59:56Z (4 s ago)"
+    assert format_timestamp(NOW, NOW) == "2026-01-01T12:00:00Z (0 s ago)"

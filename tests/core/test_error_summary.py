@@ -4,10 +4,10 @@ import traceback
 
 import pytest
 
-from tenure.core.error_summary import LONGEST, headline, headline_of
+from tenure.core.error_summary import MAX_LENGTH, summarize_error, summarize_exception
 
 
-class Odd(Exception):  # noqa: N818 - it is odd
+class Odd(Exception):  # noqa: N818 - only for this test
     def __str__(self) -> str:
         raise RuntimeError
 
@@ -48,21 +48,21 @@ def chained() -> Exception:
 def test_the_headline_names_the_kind_and_the_first_thing_said(error: BaseException) -> None:
     stored = "".join(traceback.format_exception(error))
 
-    assert headline_of(error).startswith(f"{type(error).__name__}: no luck")
-    assert "no luck" in headline(stored) or isinstance(error, ExceptionGroup)
-    assert "\n" not in headline_of(error) + headline(stored)
+    assert summarize_exception(error).startswith(f"{type(error).__name__}: no luck")
+    assert "no luck" in summarize_error(stored) or isinstance(error, ExceptionGroup)
+    assert "\n" not in summarize_exception(error) + summarize_error(stored)
 
 
 def test_a_reason_without_a_traceback_is_its_last_line() -> None:
-    assert headline("the file is empty") == "the file is empty"
-    assert headline("first\n\nlast\n") == "last"
-    assert headline(" \n") == "no reason was given"
+    assert summarize_error("the file is empty") == "the file is empty"
+    assert summarize_error("first\n\nlast\n") == "last"
+    assert summarize_error(" \n") == "no reason given"
 
 
 def test_what_says_nothing_is_named_by_its_kind() -> None:
-    assert headline_of(ValueError()) == "ValueError"
-    assert headline_of(Odd()) == "Odd"
+    assert summarize_exception(ValueError()) == "ValueError"
+    assert summarize_exception(Odd()) == "Odd"
 
 
 def test_a_long_headline_is_cut() -> None:
-    assert len(headline_of(ValueError("x" * 10_000))) == len(headline("x" * 10_000)) == LONGEST + 1
+    assert len(summarize_exception(ValueError("x" * 10_000))) == len(summarize_error("x" * 10_000)) == MAX_LENGTH + 1

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tenure.core.checks import EARLIEST
-from tenure.core.explanation import Explanation, asked_for_with, explain, explain_row
+from tenure.core.explanation import Explanation, claim_filters_for, explain, explain_row
 from tenure.core.job import Ending, Job, Outcome, State
-from tenure.core.operations import MOST_AHEAD, Standing, Worker
+from tenure.core.operations import MAX_AHEAD_COUNTED, ClaimOutlook, WorkerInfo
 from tenure.core.reasons import Reason, ReasonKind
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -27,23 +27,23 @@ CANCELLED = replace(JOB, state=State.CANCELLED, finished_at=NOW)
 LATER = replace(JOB, run_at=NOW + timedelta(seconds=200), attempts=1, max_attempts=5)
 
 
-def worker(name: str = "w1", **options: object) -> Worker:
-    return Worker(name=name, host="h", pid=7, version="1", started_at=NOW, beat_at=NOW, **options)  # type: ignore[arg-type]
+def worker(name: str = "w1", **options: object) -> WorkerInfo:
+    return WorkerInfo(name=name, host="h", pid=7, version="1", started_at=NOW, beat_at=NOW, **options)  # type: ignore[arg-type]
 
 
 def ending(outcome: Outcome, error: str | None = None, *, fence: int = 3) -> Ending:
     return Ending(outcome=outcome, fence=fence, ended_at=NOW, error=error)
 
 
-def explained(job: Job, *workers: Worker, **options: object) -> Explanation:
-    return explain(Standing(now=NOW, job=job, **options), workers)  # type: ignore[arg-type]
+def explained(job: Job, *workers: WorkerInfo, **options: object) -> Explanation:
+    return explain(ClaimOutlook(now=NOW, job=job, **options), workers)  # type: ignore[arg-type]
 
 
-def first(job: Job, *workers: Worker, **options: object) -> str:
+def first(job: Job, *workers: WorkerInfo, **options: object) -> str:
     return explained(job, *workers, **options).reasons[0].text
 
 
-def text_of(kind: ReasonKind, job: Job, *workers: Worker, **options: object) -> str:
+def text_of(kind: ReasonKind, job: Job, *workers: WorkerInfo, **options: object) -> str:
     (found,) = (each.text for each in explained(job, *workers, **options).reasons if each.kind is kind)
     return found
 
@@ -53,25 +53,25 @@ def test_what_does_not_hold_is_told_first_and_the_verdict_names_the_first_of_it(
 
     assert [each.kind for each in explanation.reasons] == ["paused", "due", "takers", "attempts"]
     assert [each.holds for each in explanation.reasons] == [False, False, False, True]
-    assert explanation.verdict == "not running because its queue 'q' is paused (and for 2 more reasons)"
+    assert explanation.verdict == "not running: its queue 'q' is paused (and 2 more reasons)"
 
 
 def test_one_reason_more_is_told_as_one() -> None:
-    assert explained(JOB, is_paused=True).verdict.endswith(" (and for 1 more reason)")
+    assert explained(JOB, is_paused=True).verdict.endswith(" (and 1 more reason)")
 
 
 def test_a_running_job_with_a_reason_is_running_but() -> None:
     explanation = explained(replace(RUNNING, cancel_requested=True))
 
-    assert explanation.verdict == "running, but a cancel was asked for"
+    assert explanation.verdict == "running, but a cancel was requested"
 
 
 def test_conditions_that_hold_are_told_as_well() -> None:
     assert [each.text for each in explained(JOB, worker(concurrency=2)).reasons] == [
         "its queue 'q' is not paused",
         "it has been due since 2026-01-01T12:00:00Z (0 s ago)",
-        "1 live worker takes it: 'w1'; last sign of life 0 s ago",
-        "those that take it have 2 of 2 slots free",
+        "1 live worker takes it: 'w1'; last heartbeat 0 s ago",
+        "its workers have 2 of 2 slots free",
         "no due job is ahead of it",
         "the next is attempt 1",
     ]
@@ -89,8 +89,8 @@ def test_a_retry_is_told_with_its_reason_if_it_has_one() -> None:
     with_a_reason = replace(LATER, history=(ending(Outcome.RETRIED, "busy"),))
     without = replace(LATER, history=(ending(Outcome.RETRIED),))
 
-    assert first(with_a_reason).endswith(": attempt 1 of 5 asked to be tried again: busy")
-    assert first(without).endswith(": attempt 1 of 5 asked to be tried again")
+    assert first(with_a_reason).endswith(": attempt 1 of 5 requested a retry: busy")
+    assert first(without).endswith(": attempt 1 of 5 requested a retry")
 
 
 def test_a_snooze_is_told() -> None:
@@ -98,7 +98,7 @@ def test_a_snooze_is_told() -> None:
 
 
 def test_workers_of_other_queues_are_told_from_workers_of_other_types() -> None:
-    assert first(JOB) == "no worker is alive"
+    assert first(JOB) == "no live workers"
     assert first(JOB, worker(types=("u",))) == "no live worker takes its type 't'; they take 'u'"
     assert first(JOB, worker(types=("u",)), worker(types=("t",), queues=("b", "a"))) == (
         "no live worker takes its type from its queue 'q'; they take it from 'a', 'b'"
@@ -108,15 +108,15 @@ def test_workers_of_other_queues_are_told_from_workers_of_other_types() -> None:
 def test_workers_that_stand_still_are_a_reason_if_all_do() -> None:
     still, well = worker(quiet_for=70.0), worker("w2", quiet_for=5.0)
 
-    assert first(JOB, still) == "the event loop or the claims of 'w1' have stood still for 1 min 10 s"
-    assert explained(JOB, still, well).verdict == "queued, and the next claim of a worker takes it"
+    assert first(JOB, still) == "the event loop or claim loop of 'w1' has been blocked for 1 min 10 s"
+    assert explained(JOB, still, well).verdict == "queued and due: the next claim of a worker takes it"
     assert "'w2'" not in text_of(ReasonKind.QUIET, JOB, still, well)
 
 
 def test_busy_slots_are_a_reason() -> None:
     workers = [worker(concurrency=1_000, holding=1_000), worker("w2", concurrency=1, holding=3)]
 
-    assert first(JOB, *workers) == "all slots of those that take it (1,001) are busy"
+    assert first(JOB, *workers) == "all 1,001 slots of its workers are busy"
 
 
 def test_jobs_ahead_for_which_there_are_slots_are_no_reason() -> None:
@@ -131,15 +131,15 @@ def test_a_running_job_is_told_by_its_claim_and_its_holder() -> None:
         "running: worker 'w1' (host 'h', pid 7) has held it since 2026-01-01T12:00:00Z (0 s ago), under fence 3"
     )
     assert [each.text for each in explanation.reasons][1:] == [
-        "its lease goes on until 2026-01-01T12:01:00Z (in 1 min)",
-        "its worker gave a sign of life 0 s ago",
+        "its lease is valid until 2026-01-01T12:01:00Z (in 1 min)",
+        "its worker sent a heartbeat 0 s ago",
         "this is attempt 0",
     ]
 
 
 def test_a_lease_that_ran_out_is_a_reason_at_its_very_moment() -> None:
     assert first(replace(RUNNING, leased_until=NOW)) == (
-        "its lease ran out at 2026-01-01T12:00:00Z (0 s ago), and nobody has looked since"
+        "its lease expired at 2026-01-01T12:00:00Z (0 s ago), and no worker has reaped it yet"
     )
 
 
@@ -147,21 +147,21 @@ def test_a_holder_that_is_silent_or_stands_still_is_a_reason() -> None:
     still = worker(quiet_for=6.0)
 
     assert first(RUNNING, worker("w2"), holder=worker()) == (
-        "its worker has fallen silent; its last sign of life was at 2026-01-01T12:00:00Z (0 s ago)"
+        "its worker sends no heartbeats; the last one was at 2026-01-01T12:00:00Z (0 s ago)"
     )
-    assert first(RUNNING, still, holder=still) == "the event loop or the claims of 'w1' have stood still for 6 s"
+    assert first(RUNNING, still, holder=still) == "the event loop or claim loop of 'w1' has been blocked for 6 s"
 
 
 def test_a_cancel_is_told_with_when_and_why_it_was_asked_for() -> None:
     asked = ending(Outcome.OPERATOR, "cancel: wrong file")
     job = replace(RUNNING, cancel_requested=True, history=(asked,))
 
-    assert first(job) == "a cancel was asked for at 2026-01-01T12:00:00Z (0 s ago): wrong file"
+    assert first(job) == "a cancel was requested at 2026-01-01T12:00:00Z (0 s ago): wrong file"
 
 
 ENDS = [
-    (replace(FAILED, crashes=3, history=(ending(Outcome.EXPIRED, "gone"),)), ": crashes are spent (3 of 3): gone"),
-    (replace(FAILED, attempts=2, history=(ending(Outcome.FAILED, "no"),)), ": it was given up at attempt 2: no"),
+    (replace(FAILED, crashes=3, history=(ending(Outcome.EXPIRED, "gone"),)), ": crash limit reached (3 of 3): gone"),
+    (replace(FAILED, attempts=2, history=(ending(Outcome.FAILED, "no"),)), ": attempt 2 failed for good: no"),
     (replace(CANCELLED, history=(ending(Outcome.OPERATOR, "cancel"),)), " by an operator"),
     (replace(CANCELLED, history=(ending(Outcome.OPERATOR, "cancel: x"), ending(Outcome.FAILED))), " by an operator: x"),
     (replace(CANCELLED, history=(ending(Outcome.CANCELLED, "why"),)), " by its handler: why"),
@@ -203,7 +203,7 @@ def test_a_command_can_be_copied_into_a_shell(job: Job) -> None:
 def test_a_sign_of_life_after_the_stores_moment_was_just_now() -> None:
     later = replace(worker(), beat_at=NOW + timedelta(seconds=9))
 
-    assert text_of(ReasonKind.TAKERS, JOB, later).endswith("last sign of life 0 s ago")
+    assert text_of(ReasonKind.TAKERS, JOB, later).endswith("last heartbeat 0 s ago")
 
 
 def test_of_many_workers_a_few_are_named() -> None:
@@ -224,7 +224,7 @@ def test_the_jobs_ahead_are_counted(ahead: int, text: str) -> None:
 
 
 def test_where_counting_ended_there_may_be_more() -> None:
-    assert first(JOB, worker(), ahead=MOST_AHEAD) == "10,000 or more due jobs are ahead of it"
+    assert first(JOB, worker(), ahead=MAX_AHEAD_COUNTED) == "10,000 or more due jobs are ahead of it"
 
 
 @pytest.mark.parametrize("options", [{"is_paused": True}, {"job": replace(JOB, run_at=NOW + timedelta(seconds=1))}])
@@ -238,7 +238,7 @@ def test_a_job_that_may_crash_only_once_more_is_run_alone() -> None:
     assert text_of(ReasonKind.CRASHES, replace(JOB, crashes=1)) == "it has crashed before (1 of 3)"
     assert text_of(ReasonKind.CRASHES, replace(JOB, crashes=2)) == (
         "it has crashed before (2 of 3); the next crash fails it, "
-        "so a worker runs it alone, when nothing else runs there"
+        "so a worker runs it in isolation, while no other job runs there"
     )
 
 
@@ -258,13 +258,13 @@ def test_a_cancel_that_the_history_no_longer_tells_of_is_told_without_its_author
 def test_a_job_that_failed_without_a_reason_is_told_without_one() -> None:
     job = replace(FAILED, attempts=2, max_attempts=2, history=(ending(Outcome.FAILED),))
 
-    assert first(job).endswith(": attempts are spent (2 of 2)")
+    assert first(job).endswith(": no attempts left (2 of 2)")
 
 
 def test_a_crash_that_was_the_last_attempt_is_told_as_such() -> None:
     job = replace(FAILED, attempts=2, max_attempts=2, crashes=1, history=(ending(Outcome.EXPIRED, "gone"),))
 
-    assert first(job).endswith(": attempts are spent (2 of 2): gone")
+    assert first(job).endswith(": no attempts left (2 of 2): gone")
 
 
 def test_a_job_that_completed_without_a_known_worker_is_told_without_one() -> None:
@@ -281,24 +281,24 @@ def test_what_is_asked_for_with_a_job_is_what_its_takers_claim_together() -> Non
     takers = [worker(queues=("q", "b"), types=("t",)), worker(queues=("a", "q"), types=("u", "t"))]
     other = worker(queues=None, types=("u",))
 
-    assert asked_for_with(JOB, [*takers, other]) == (("a", "b", "q"), ("t", "u"))
+    assert claim_filters_for(JOB, [*takers, other]) == (("a", "b", "q"), ("t", "u"))
 
 
 def test_a_taker_of_everything_asks_for_everything() -> None:
-    assert asked_for_with(JOB, [worker(), worker(queues=("q",), types=("t",))]) == (None, None)
+    assert claim_filters_for(JOB, [worker(), worker(queues=("q",), types=("t",))]) == (None, None)
 
 
 def test_without_takers_the_jobs_own_queue_is_asked_for() -> None:
-    assert asked_for_with(JOB, [worker(types=("u",))]) == (("q",), None)
+    assert claim_filters_for(JOB, [worker(types=("u",))]) == (("q",), None)
 
 
 def test_a_worker_that_stops_takes_nothing() -> None:
-    assert first(JOB, worker(concurrency=0)) == "every live worker stops: 'w1'"
+    assert first(JOB, worker(concurrency=0)) == "all live workers are stopping: 'w1'"
     assert explained(JOB, worker(concurrency=0), replace(worker(concurrency=1), name="w2")).reasons[0].holds
 
 
-def told_of_row(job: Job, *workers: Worker, is_known: bool = False, **options: object) -> str:
-    standing = Standing(now=NOW, job=job, **options)  # type: ignore[arg-type]
+def told_of_row(job: Job, *workers: WorkerInfo, is_known: bool = False, **options: object) -> str:
+    standing = ClaimOutlook(now=NOW, job=job, **options)  # type: ignore[arg-type]
     return str(explain_row(standing, workers if is_known else None))
 
 
@@ -308,23 +308,23 @@ def test_of_a_row_without_a_registry_neither_workers_nor_queues_are_told() -> No
     told = [told_of_row(row, ahead=ahead) for row in rows for ahead in (0, 3)]
 
     assert not [text for text in told if "queue " in text or "live" in text or "workers" in text]
-    assert told_of_row(JOB).startswith("queued, and the next claim of whoever claims takes it")
-    assert told_of_row(JOB, ahead=3).startswith("not running because 3 due jobs are ahead of it")
+    assert told_of_row(JOB).startswith("queued and due: the next claim takes it")
+    assert told_of_row(JOB, ahead=3).startswith("not running: 3 due jobs are ahead of it")
 
 
 def test_a_row_that_where_does_not_choose_is_told_so_first() -> None:
-    told = told_of_row(JOB, is_chosen=False)
+    told = told_of_row(JOB, matches_where=False)
 
-    assert told.startswith("not running because `where` does not choose it\n")
+    assert told.startswith("not running: `where` does not select it\n")
     assert "ahead" not in told
-    assert "+ `where` chooses it" in told_of_row(JOB)
+    assert "+ `where` selects it" in told_of_row(JOB)
 
 
 def test_what_moves_a_row_names_its_table() -> None:
     assert "`tenure jobs retry 'a b' --app MODULE:TABLE`" in told_of_row(FAILED)
     assert "`tenure jobs cancel 'a b' --app MODULE:TABLE`" in told_of_row(LATER)
     assert "`tenure reap --app MODULE:TABLE`" in told_of_row(replace(RUNNING, leased_until=NOW))
-    assert "change its state yourself" in told_of_row(replace(JOB, state=State.COMPLETED, finished_at=NOW))
+    assert "change its state in the table" in told_of_row(replace(JOB, state=State.COMPLETED, finished_at=NOW))
 
 
 def test_of_a_row_with_a_registry_its_workers_are_told() -> None:
@@ -333,16 +333,16 @@ def test_of_a_row_with_a_registry_its_workers_are_told() -> None:
     unknown = told_of_row(RUNNING, is_known=True)
 
     assert "1 live worker takes it: 'w1'" in taken
-    assert "its worker gave a sign of life" in held
+    assert "its worker sent a heartbeat" in held
     assert "not in the registry" in unknown
 
 
 def test_a_row_that_somebody_else_set_running_is_told_to_have_no_lease() -> None:
     told = told_of_row(replace(RUNNING, worker=None, leased_until=None))
 
-    assert told.startswith("running, but it has no lease, so it never runs out")
+    assert told.startswith("running, but it has no lease, so it never expires")
     assert "migrate(adopt_running_after=600)" in told
-    assert "somebody unknown has held it" in told
+    assert "an unknown holder has held it" in told
 
 
 def test_a_row_without_a_moment_of_its_own_is_due() -> None:

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 
-from tenure.core.fast_dataclass import quick_constructor
+from tenure.core.fast_dataclass import fast_constructor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Point:
     marks: dict[str, int] = field(default_factory=dict, hash=False)
 
 
-build_point = quick_constructor(Point)
+build_point = fast_constructor(Point)
 
 
 def test_a_quickly_built_value_is_equal_in_every_way() -> None:

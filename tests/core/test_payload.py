@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenure.core.payload import DEEPEST, LONGEST, decode, encode_payload, encode_result
+from tenure.core.payload import MAX_DEPTH, MAX_JSON_BYTES, decode, encode_payload, encode_result
 from tenure.errors import InvalidPayload
 
 
@@ -34,7 +34,7 @@ def test_any_mapping_is_a_payload(payload: Any) -> None:
 
 @pytest.mark.parametrize("payload", [None, [], "text", 7, [("a", 1)], "x" * 10_000])
 def test_what_is_not_a_mapping_is_no_payload(payload: Any) -> None:
-    with pytest.raises(InvalidPayload, match="a payload is a JSON object, so pass a dict, not") as caught:
+    with pytest.raises(InvalidPayload, match=r"the payload must be a JSON object \(a dict\), not") as caught:
         encode_payload(payload)
 
     assert len(str(caught.value)) < 200
@@ -47,7 +47,7 @@ REFUSED = {
     "a set": ({"a": {1}}, r"not JSON: Object of type set .*; see payload\['a'\], which is {1}"),
     "bytes": ({"a": [0, (b"x",)]}, r"Object of type bytes .*; see payload\['a'\]\[1\]\[0\], which is b'x'"),
     "a nested mapping that is no dict": ({"a": MappingProxyType({})}, "not JSON"),
-    "an int as key": ({"a": {1: 2}}, "key 1; keys of a JSON object are strings"),
+    "an int as key": ({"a": {1: 2}}, "key 1; the keys of a JSON object must be strings"),
     "None as key": ({None: 2}, "key None"),
     "a key within a list": ({"a": [({True: 2},)]}, "key True"),
     "a tuple as key": ({(1, 2): 3}, "not JSON: keys must be"),
@@ -55,7 +55,7 @@ REFUSED = {
     "NUL in a key": ({"x\0": 1}, "NUL"),
     "a lone surrogate": ({"a": "\ud800"}, "lone surrogate"),
     "a lone surrogate in a key": ({"\udfff": 1}, "lone surrogate"),
-    "too deep": ({"a": nested(DEEPEST)}, "nested more than 100 deep"),
+    "too deep": ({"a": nested(MAX_DEPTH)}, "nested more than 100 deep"),
     "much too deep": ({"a": nested(100_000)}, "not JSON"),
 }
 
@@ -81,16 +81,16 @@ def test_text_that_spells_out_an_escape_is_kept() -> None:
 
 
 def test_as_deep_as_allowed_is_kept() -> None:
-    assert decode(encode_payload({"a": nested(DEEPEST - 1)})) == {"a": nested(DEEPEST - 1)}
+    assert decode(encode_payload({"a": nested(MAX_DEPTH - 1)})) == {"a": nested(MAX_DEPTH - 1)}
 
 
 def test_a_payload_of_allowed_length_is_kept() -> None:
-    assert len(encode_payload({"a": "x" * (LONGEST - 8)})) == LONGEST
+    assert len(encode_payload({"a": "x" * (MAX_JSON_BYTES - 8)})) == MAX_JSON_BYTES
 
 
 def test_a_payload_is_measured_in_bytes_and_refused_with_its_size() -> None:
-    with pytest.raises(InvalidPayload, match="262,146 bytes of JSON and may have 262,144"):
-        encode_payload({"a": "ä" * (LONGEST // 2 - 3)})
+    with pytest.raises(InvalidPayload, match="262,146 bytes of JSON; the limit is 262,144"):
+        encode_payload({"a": "ä" * (MAX_JSON_BYTES // 2 - 3)})
 
 
 def test_text_that_another_hand_wrote_is_read_like_any_json() -> None:
@@ -112,7 +112,7 @@ def test_any_json_value_is_a_result(result: Any) -> None:
 
 
 def test_a_result_too_long_to_be_kept_has_no_text() -> None:
-    assert encode_result("x" * LONGEST) is None
+    assert encode_result("x" * MAX_JSON_BYTES) is None
 
 
 def test_what_is_not_json_is_no_result() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenure.core.table.condition import Fragment, fragment_of, indented, tokens, with_values
+from tenure.core.table.condition import SqlCondition, indent, parse_condition, substitute_values, tokenize
 from tenure.errors import ConfigurationError
 
 VALUES = {"source": "scraper", "least": 3}
@@ -30,49 +30,49 @@ VALUES = {"source": "scraper", "least": 3}
 def test_a_condition_has_the_values_that_it_names_outside_of_quotes_and_comments(
     text: str, names: tuple[str, ...]
 ) -> None:
-    fragment = fragment_of("where", text, VALUES)
+    fragment = parse_condition("where", text, VALUES)
 
-    assert fragment == Fragment(text, names)
-    assert "".join(each.text for each in tokens(text)) == text
+    assert fragment == SqlCondition(text, names)
+    assert "".join(each.text for each in tokenize(text)) == text
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("a = 1; drop table x", "one condition, without a semicolon"),
-        ("a = 1) or (b = 2", "parentheses that do not match"),
-        ("(a = 1", "parentheses that do not match"),
-        ("a = 'open", "' without its other half"),
-        ('"open = 1', '" without its other half'),
-        ("a = 1 /* open", r"/\* without its other half"),
-        ("a = 1 */", r"\*/ without its other half"),
-        ("/* a /* b */ c */ = 1", r"\*/ without its other half"),
-        ("a = $x$ open", r"\$x\$ without its other half"),
-        (r"a = E'it\'s'", "a quote with escapes"),
-        (r"a = e'\''", "a quote with escapes"),
+        ("a = 1) or (b = 2", "unbalanced parentheses"),
+        ("(a = 1", "unbalanced parentheses"),
+        ("a = 'open", "unmatched '"),
+        ('"open = 1', 'unmatched "'),
+        ("a = 1 /* open", r"unmatched /\*"),
+        ("a = 1 */", r"unmatched \*/"),
+        ("/* a /* b */ c */ = 1", r"unmatched \*/"),
+        ("a = $x$ open", r"unmatched \$x\$"),
+        (r"a = E'it\'s'", "a string with escapes"),
+        (r"a = e'\''", "a string with escapes"),
         ("-- nothing", "where is empty"),
         ("  ", "where is empty"),
         ("", "where must be text"),
         (7, "where must be text"),
         ("a = 'x\0'", "without NUL"),
-        ("a = :sauce", "names the value :sauce, which params has not; did you mean 'source'"),
+        ("a = :sauce", "uses the value :sauce, which params lacks; did you mean 'source'"),
     ],
 )
 def test_what_could_reach_beyond_its_parentheses_is_refused(text: object, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
-        fragment_of("where", text, VALUES)
+        parse_condition("where", text, VALUES)
 
 
 def test_a_condition_is_written_with_names_of_its_own_and_without_comments() -> None:
-    fragment = fragment_of("where", "source = :source -- of them\nand n::int > :least /* ? */", VALUES)
+    fragment = parse_condition("where", "source = :source -- of them\nand n::int > :least /* ? */", VALUES)
 
-    assert fragment.written("where") == "source = :where_source  and n::int > :where_least"
+    assert fragment.render("where") == "source = :where_source  and n::int > :where_least"
 
 
 def test_each_value_of_a_statement_is_put_in_its_place() -> None:
     text = "select ':a', \":a\", :a, x::text from t where b = :b"
 
-    assert with_values(text, lambda name: f"<{name}>") == "select ':a', \":a\", <a>, x::text from t where b = <b>"
+    assert substitute_values(text, lambda name: f"<{name}>") == "select ':a', \":a\", <a>, x::text from t where b = <b>"
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_each_value_of_a_statement_is_put_in_its_place() -> None:
     ],
 )
 def test_lines_are_set_in_but_within_quotes(text: str, margin: str, expected: str) -> None:
-    assert indented(text, margin) == expected
+    assert indent(text, margin) == expected

@@ -11,7 +11,7 @@ from tenure.core import transitions
 from tenure.core.answers import Answer, Cancel, Fail, Retry, Snooze
 from tenure.core.backoff import Backoff
 from tenure.core.job import FINISHED, LIVE, Job, Outcome, State
-from tenure.core.operations import Event, Hold, Move, Refusal, Settlement, Worker
+from tenure.core.operations import Event, Hold, Move, Refusal, Settlement, WorkerInfo
 from tenure.errors import ConfigurationError, InvalidPayload
 
 HOLD = Hold(id="a", fence=3, token="t")
@@ -33,19 +33,21 @@ def half() -> float:
 
 
 def failed(attempts: int = 1, max_attempts: int | None = 5, *, final: bool = False) -> Settlement:
-    return transitions.failed(HOLD, job(attempts, max_attempts), "why", final=final, backoff=BACKOFF, random=half)
+    return transitions.build_failure(
+        HOLD, job(attempts, max_attempts), "why", final=final, backoff=BACKOFF, random=half
+    )
 
 
 def retried(attempts: int = 1, delay: float | None = None, why: str | None = None) -> Settlement:
-    return transitions.retried(HOLD, job(attempts), delay=delay, why=why, backoff=BACKOFF, random=half)
+    return transitions.build_retry(HOLD, job(attempts), delay=delay, why=why, backoff=BACKOFF, random=half)
 
 
 def answered(answer: Answer, attempts: int = 1) -> Settlement:
-    return transitions.answered(HOLD, job(attempts), answer, backoff=BACKOFF, random=half)
+    return transitions.build_answer_settlement(HOLD, job(attempts), answer, backoff=BACKOFF, random=half)
 
 
 TABLE = [
-    # outcome, spent, asked to cancel: next state
+    # outcome, no attempts left, cancel requested: next state
     (Outcome.COMPLETED, False, False, State.COMPLETED),
     (Outcome.COMPLETED, True, True, State.COMPLETED),
     (Outcome.FAILED, False, False, State.QUEUED),
@@ -65,7 +67,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("outcome", "spent", "asked", "expected"), TABLE)
 def test_where_each_ending_leads(outcome: Outcome, *, spent: bool, asked: bool, expected: State) -> None:
-    assert transitions.next_state(outcome, spent=spent, cancel_requested=asked) is expected
+    assert transitions.next_state(outcome, exhausted=spent, cancel_requested=asked) is expected
 
 
 def test_what_each_ending_does_to_the_counters() -> None:
@@ -86,28 +88,28 @@ def test_what_each_ending_does_to_the_counters() -> None:
     ("count", "most", "expected"), [(4, 5, False), (5, 5, True), (6, 5, True), (10**6, None, False)]
 )
 def test_a_budget_is_spent_when_it_is_reached(count: int, most: int | None, *, expected: bool) -> None:
-    assert transitions.is_spent(count, most) is expected
+    assert transitions.is_exhausted(count, most) is expected
 
 
 def test_complete() -> None:
-    assert transitions.completed(HOLD, {"a": 1}) == Settlement(
+    assert transitions.build_completion(HOLD, {"a": 1}) == Settlement(
         hold=HOLD, outcome=Outcome.COMPLETED, state=State.COMPLETED, result='{"a":1}'
     )
 
 
 def test_complete_with_a_result_too_long_to_be_kept() -> None:
-    settlement = transitions.completed(HOLD, "x" * 300_000)
+    settlement = transitions.build_completion(HOLD, "x" * 300_000)
 
     assert (settlement.state, settlement.result, settlement.result_dropped) == (State.COMPLETED, None, True)
 
 
 def test_complete_with_what_is_no_result() -> None:
     with pytest.raises(InvalidPayload):
-        transitions.completed(HOLD, object())
+        transitions.build_completion(HOLD, object())
 
 
 def test_complete_without_the_result() -> None:
-    settlement = transitions.completed_without_result(HOLD)
+    settlement = transitions.build_completion_without_result(HOLD)
 
     assert (settlement.state, settlement.result, settlement.result_dropped) == (State.COMPLETED, None, True)
 
@@ -132,7 +134,7 @@ def test_fail_for_good() -> None:
 
 
 def test_an_error_is_kept_at_its_allowed_length() -> None:
-    settlement = transitions.failed(HOLD, job(), "x" * 99_999, backoff=BACKOFF, random=half)
+    settlement = transitions.build_failure(HOLD, job(), "x" * 99_999, backoff=BACKOFF, random=half)
 
     assert len((settlement.error or "").encode()) <= 16_384
 
@@ -145,9 +147,7 @@ def test_retry_waits_for_its_own_delay() -> None:
     assert retried(delay=0.0, why="soon").delay == 0.0
 
 
-@pytest.mark.parametrize(
-    ("why", "error"), [("why", "why"), (None, "asked to be tried again, but attempt 5 was the last")]
-)
+@pytest.mark.parametrize(("why", "error"), [("why", "why"), (None, "retry requested, but attempt 5 was the last")])
 def test_retry_with_attempts_spent_is_a_failure(why: str | None, error: str) -> None:
     assert retried(5, delay=1.0, why=why) == Settlement(
         hold=HOLD, outcome=Outcome.FAILED, state=State.FAILED, error=error
@@ -155,16 +155,16 @@ def test_retry_with_attempts_spent_is_a_failure(why: str | None, error: str) -> 
 
 
 def test_snooze_and_release_give_the_attempt_back() -> None:
-    assert transitions.snoozed(HOLD, 60) == Settlement(
+    assert transitions.build_snooze(HOLD, 60) == Settlement(
         hold=HOLD, outcome=Outcome.SNOOZED, state=State.QUEUED, attempts=-1, delay=60
     )
-    assert transitions.released(HOLD) == Settlement(
+    assert transitions.build_release(HOLD) == Settlement(
         hold=HOLD, outcome=Outcome.RELEASED, state=State.QUEUED, attempts=-1
     )
 
 
 def test_cancel() -> None:
-    assert transitions.cancelled(HOLD, "why") == Settlement(
+    assert transitions.build_cancellation(HOLD, "why") == Settlement(
         hold=HOLD, outcome=Outcome.CANCELLED, state=State.CANCELLED, error="why"
     )
 
@@ -172,10 +172,10 @@ def test_cancel() -> None:
 def test_answers_settle_as_the_verbs_do() -> None:
     assert answered(Retry(3, "why")) == retried(delay=3.0, why="why")
     assert answered(Retry()) == retried()
-    assert answered(Snooze(60)) == transitions.snoozed(HOLD, 60.0)
+    assert answered(Snooze(60)) == transitions.build_snooze(HOLD, 60.0)
     assert answered(Fail("why")) == failed(final=True)
-    assert answered(Cancel("why")) == transitions.cancelled(HOLD, "why")
-    assert answered(Cancel()) == transitions.cancelled(HOLD)
+    assert answered(Cancel("why")) == transitions.build_cancellation(HOLD, "why")
+    assert answered(Cancel()) == transitions.build_cancellation(HOLD)
 
 
 @pytest.mark.parametrize("answer", [Retry(3, "why"), Retry(), Snooze(60), Fail("why"), Cancel("why"), Cancel()])
@@ -204,7 +204,7 @@ def test_every_outcome_is_counted_under_a_name_of_its_own() -> None:
 
 
 def test_a_misspelt_option_of_an_answer_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="Cancel has no option 'reason'; it has why"):
+    with pytest.raises(ConfigurationError, match="Cancel has no option 'reason'; the options are why"):
         Cancel(reason="x")  # type: ignore[call-arg]
 
 
@@ -242,35 +242,36 @@ def test_what_the_history_says_of_a_move() -> None:
     assert transitions.move_note(Move.CANCEL, "late\0") == "cancel: late\ufffd"
 
 
-def expiry_note(known: Worker | None = None, *, is_said_dead: bool = False) -> str:
+def expiry_note(known: WorkerInfo | None = None, *, is_said_dead: bool = False) -> str:
     return transitions.expiry_note(
-        "host:41", claimed_at=NOW, leased_until=NOW + timedelta(seconds=91), known=known, is_said_dead=is_said_dead
+        "host:41",
+        claimed_at=NOW,
+        leased_until=NOW + timedelta(seconds=91),
+        registered=known,
+        is_reported_dead=is_said_dead,
     )
 
 
-def known_worker(host: str = "b") -> Worker:
+def known_worker(host: str = "b") -> WorkerInfo:
     beat_at = (NOW + timedelta(seconds=58)).astimezone(timezone(timedelta(hours=5)))
-    return Worker(name="host:41", host=host, pid=41, version="1", started_at=NOW, beat_at=beat_at)
+    return WorkerInfo(name="host:41", host=host, pid=41, version="1", started_at=NOW, beat_at=beat_at)
 
 
 def test_what_the_history_says_of_a_lease_that_ran_out() -> None:
     ran_out = (
-        "the lease ran out at 2026-01-01T00:01:31+00:00; "
-        "worker 'host:41' had claimed the job at 2026-01-01T00:00:00+00:00"
+        "lease expired at 2026-01-01T00:01:31+00:00; worker 'host:41' claimed the job at 2026-01-01T00:00:00+00:00"
     )
 
     assert expiry_note() == ran_out
-    assert expiry_note(known_worker()) == (
-        f"{ran_out} and last gave a sign of life at 2026-01-01T00:00:58+00:00 (host 'b', pid 41)"
-    )
+    assert expiry_note(known_worker()) == (f"{ran_out}; last heartbeat at 2026-01-01T00:00:58+00:00 (host 'b', pid 41)")
 
 
 def test_what_the_history_says_of_a_worker_that_was_said_to_be_dead() -> None:
-    said_dead = "worker 'host:41' was said to be dead; it had claimed the job at 2026-01-01T00:00:00+00:00"
+    said_dead = "worker 'host:41' was reported dead; it claimed the job at 2026-01-01T00:00:00+00:00"
 
     assert expiry_note(is_said_dead=True) == said_dead
     assert expiry_note(known_worker(), is_said_dead=True) == (
-        f"{said_dead} and last gave a sign of life at 2026-01-01T00:00:58+00:00 (host 'b', pid 41)"
+        f"{said_dead}; last heartbeat at 2026-01-01T00:00:58+00:00 (host 'b', pid 41)"
     )
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from tenure.backends.memory import Memory
 from tenure.core.backoff import Backoff
-from tenure.core.filters import has_condition, query_of, row_query_of, states_of
+from tenure.core.filters import build_query, build_row_query, has_condition, parse_states
 from tenure.core.ids import uuid7
 from tenure.core.job import FINISHED, Ending, Job, NewJob, Outcome, Progress, State
 from tenure.core.operations import (
-    Beat,
     ClaimRequest,
     Extension,
+    Heartbeat,
     Hold,
     Moved,
     Purge,
@@ -26,9 +26,9 @@ from tenure.core.operations import (
     Slot,
     Stats,
     StatsRow,
-    Worker,
-    hold_of,
-    lease_of,
+    WorkerInfo,
+    check_hold,
+    check_lease,
 )
 from tenure.errors import ClaimLost, ConfigurationError, InvalidPayload, KeyTaken, TenureError
 from tenure.testing import Clock
@@ -37,12 +37,12 @@ from tenure.testing import Clock
 def some_job() -> Job:
     clock = Clock()
     store = Memory(clock=clock)
-    store.enqueue([NewJob("send", {"n": [1]}, meta={"a": "b"}).entry("a")])
+    store.enqueue([NewJob("send", {"n": [1]}, meta={"a": "b"}).record("a")])
     return store.find(Query()).jobs[0]
 
 
 def test_a_new_job_has_the_documented_defaults() -> None:
-    entry = NewJob("send").entry("made")
+    entry = NewJob("send").record("made")
 
     assert (entry.id, entry.type, entry.payload, entry.queue) == ("made", "send", "{}", "default")
     assert (entry.priority, entry.key, entry.on_conflict, entry.delay, entry.run_at) == (0, None, "keep", 0.0, None)
@@ -50,11 +50,11 @@ def test_a_new_job_has_the_documented_defaults() -> None:
 
 
 def test_a_new_job_keeps_its_own_id() -> None:
-    assert NewJob("send", id="mine").entry("made").id == "mine"
+    assert NewJob("send", id="mine").record("made").id == "mine"
 
 
 def test_a_new_job_takes_durations_as_timedeltas() -> None:
-    entry = NewJob("send", delay=timedelta(minutes=1), timeout=timedelta(seconds=2)).entry("made")
+    entry = NewJob("send", delay=timedelta(minutes=1), timeout=timedelta(seconds=2)).record("made")
 
     assert (entry.delay, entry.timeout) == (60.0, 2.0)
 
@@ -62,7 +62,7 @@ def test_a_new_job_takes_durations_as_timedeltas() -> None:
 def test_a_new_job_takes_a_moment_of_the_callers_own() -> None:
     run_at = datetime(2030, 1, 1, tzinfo=UTC)
 
-    assert NewJob("send", run_at=run_at).entry("made").run_at == run_at
+    assert NewJob("send", run_at=run_at).record("made").run_at == run_at
 
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -84,7 +84,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_new_job_with_a_wrong_option_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        NewJob("send", **REFUSED[name]).entry("made")
+        NewJob("send", **REFUSED[name]).record("made")
 
 
 def test_a_new_job_with_a_misspelt_option_is_refused_with_the_nearest() -> None:
@@ -94,12 +94,12 @@ def test_a_new_job_with_a_misspelt_option_is_refused_with_the_nearest() -> None:
 
 def test_a_new_job_with_a_wrong_payload_is_refused() -> None:
     with pytest.raises(InvalidPayload):
-        NewJob("send", {"a": object()}).entry("made")
+        NewJob("send", {"a": object()}).record("made")
 
 
 def test_configuration_errors_are_value_errors() -> None:
     with pytest.raises(ValueError, match="type must be a string"):
-        NewJob(7).entry("made")  # type: ignore[arg-type]
+        NewJob(7).record("made")  # type: ignore[arg-type]
 
 
 def test_progress_is_of_finite_numbers_and_kept_text() -> None:
@@ -121,17 +121,17 @@ def test_a_claim_request_out_of_range_is_refused(option: str, value: Any) -> Non
 
 
 def test_a_lease_is_a_second_to_a_day() -> None:
-    assert (lease_of(1), lease_of(timedelta(days=1))) == (1.0, 86_400.0)
+    assert (check_lease(1), check_lease(timedelta(days=1))) == (1.0, 86_400.0)
 
 
 def test_what_a_holder_shows_is_an_id_a_fence_and_a_token() -> None:
-    assert hold_of("a", 7, "t") == Hold(id="a", fence=7, token="t")
+    assert check_hold("a", 7, "t") == Hold(id="a", fence=7, token="t")
     with pytest.raises(ConfigurationError, match="fence must be 1 to"):
-        hold_of("a", 0, "t")
+        check_hold("a", 0, "t")
     with pytest.raises(ConfigurationError, match="token must be a string, not None"):
-        hold_of("a", 1, None)
+        check_hold("a", 1, None)
     with pytest.raises(ConfigurationError, match="id must be a string, not 7"):
-        hold_of(7, 1, "t")
+        check_hold(7, 1, "t")
 
 
 def test_a_page_has_a_bound() -> None:
@@ -147,9 +147,9 @@ def test_a_page_has_a_bound() -> None:
         lambda: Purge(older_than=float("nan")),
         lambda: Purge(older_than=0, limit=0),
         lambda: Extension(hold=Hold(id="a", fence=1, token="t"), lease=0.5),
-        lambda: Beat(name="", host="h", pid=1, version="1"),
+        lambda: Heartbeat(name="", host="h", pid=1, version="1"),
         lambda: Query(error=""),
-        lambda: Slot(at=datetime(2026, 1, 1), entry=NewJob("send").entry("a")),  # noqa: DTZ001
+        lambda: Slot(at=datetime(2026, 1, 1), record=NewJob("send").record("a")),  # noqa: DTZ001
     ],
 )
 def test_a_request_out_of_range_is_refused(make: Callable[[], object]) -> None:
@@ -177,8 +177,8 @@ def test_jobs_are_values_that_can_be_compared_and_put_in_a_set() -> None:
 def test_what_became_of_a_job_reads_as_a_line() -> None:
     assert Moved(id="a", state=State.QUEUED).moved
     assert str(Moved(id="a", state=State.QUEUED)) == "a: queued"
-    assert str(Moved(id="a", state=None)) == "a: forgotten"
-    assert str(Moved(id="a", state=None, refusal=Refusal.UNKNOWN)) == "a: not moved, there is no such job"
+    assert str(Moved(id="a", state=None)) == "a: deleted"
+    assert str(Moved(id="a", state=None, refusal=Refusal.UNKNOWN)) == "a: not moved, no such job"
     assert (
         str(Moved(id="a", state=State.RUNNING, refusal=Refusal.STATE))
         == "a: not moved, its state does not allow it (running)"
@@ -187,9 +187,9 @@ def test_what_became_of_a_job_reads_as_a_line() -> None:
 
 def test_a_worker_is_its_sign_of_life_and_more() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    beat = Beat(name="w1", host="h", pid=7, version="1", concurrency=8, types=("a",))
+    beat = Heartbeat(name="w1", host="h", pid=7, version="1", concurrency=8, types=("a",))
 
-    worker = Worker.of(beat, started_at=at, beat_at=at, holding=3)
+    worker = WorkerInfo.from_heartbeat(beat, started_at=at, beat_at=at, holding=3)
 
     assert (worker.name, worker.pid, worker.concurrency, worker.types, worker.holding) == ("w1", 7, 8, ("a",), 3)
 
@@ -212,7 +212,7 @@ def test_totals_are_sums_of_rows() -> None:
 
 
 def test_filters_become_a_query() -> None:
-    query = query_of(
+    query = build_query(
         "find",
         {
             "state": ["failed", "cancelled"],
@@ -244,22 +244,22 @@ def test_filters_become_a_query() -> None:
 
 
 def test_no_filters_are_no_conditions() -> None:
-    assert query_of("find", {}) == Query(limit=1_000)
+    assert build_query("find", {}) == Query(limit=1_000)
 
 
 def test_a_filter_that_does_not_exist_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match="cancel has no option 'reson'; did you mean 'reason'"):
-        query_of("cancel", {"reson": "x"}, "ids", "reason")  # type: ignore[typeddict-unknown-key]
+        build_query("cancel", {"reson": "x"}, "ids", "reason")  # type: ignore[typeddict-unknown-key]
 
 
 def test_a_state_that_does_not_exist_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match="not 'complete'; did you mean 'completed'"):
-        states_of("complete")  # type: ignore[arg-type]
+        parse_states("complete")  # type: ignore[arg-type]
 
 
 def test_no_state_is_no_condition() -> None:
-    assert states_of(None) is None
-    assert states_of(FINISHED) == FINISHED
+    assert parse_states(None) is None
+    assert parse_states(FINISHED) == FINISHED
 
 
 def test_an_order_or_none_is_not_a_condition() -> None:
@@ -311,17 +311,17 @@ def test_a_back_off_out_of_range_is_refused(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("host", ["", "db.example.org"])
 def test_a_sign_of_life_has_a_host_or_none(host: str) -> None:
-    assert Beat(name="w", host=host, pid=1, version="1").host == host
+    assert Heartbeat(name="w", host=host, pid=1, version="1").host == host
 
 
 def test_a_host_that_not_every_store_can_keep_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="host must be printable text"):
-        Beat(name="w", host="a\0b", pid=1, version="1")
+        Heartbeat(name="w", host="a\0b", pid=1, version="1")
 
 
 def test_the_conditions_for_rows_are_those_that_a_table_has() -> None:
-    query = row_query_of("find", {"attempts_over": 5, "state": "failed", "newest_first": False})
+    query = build_row_query("find", {"attempts_over": 5, "state": "failed", "newest_first": False})
 
     assert query == Query(attempts_over=5, states=frozenset({State.FAILED}), newest_first=False, limit=1_000)
     with pytest.raises(ConfigurationError, match="find has no option 'queue'"):
-        row_query_of("find", {"queue": "mail"})  # type: ignore[typeddict-unknown-key]
+        build_row_query("find", {"queue": "mail"})  # type: ignore[typeddict-unknown-key]

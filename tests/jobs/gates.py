@@ -62,5 +62,5 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def our_threads() -> list[str]:
     """Return the threads that twins have started and not ended."""
-    names = ("tenure-operation", "tenure-lookout", "tenure-single")
+    names = ("tenure-operation", "tenure-waiter", "tenure-single")
     return sorted(each.name for each in threading.enumerate() if each.name.startswith(names))

@@ -12,7 +12,7 @@ import pytest
 import tenure
 from tenure.backends.memory import Memory
 from tenure.backends.protocol import Backend
-from tenure.client.aio.threads import OPERATIONS
+from tenure.client.aio.threads import OPERATION_THREADS
 from tests.jobs.gates import Gate, our_threads, until
 
 
@@ -54,21 +54,21 @@ def options_of(verb: Callable[..., object]) -> list[inspect.Parameter]:
 INTERNAL = {
     "completion",
     "completion_without_result",
-    "note",
-    "ending_by",
-    "ending_with",
+    "record_settlement",
+    "settlement_for_error",
+    "settlement_for_result",
     "failure",
-    "is_loss",
-    "leave",
-    "lost",
-    "must_be_held",
-    "prove",
+    "is_own_loss",
+    "settle_on_exit",
+    "lost_error",
+    "require_held",
+    "verify",
     "settle",
     "transaction_on",
-    "is_here",
-    "is_to_be_asked_for",
-    "is_unclear",
-    "take_back_if_undone",
+    "is_in_this_process",
+    "needs_commit_check",
+    "has_unknown_outcome",
+    "reopen_if_rolled_back",
 }
 """What a `Claim` has for the modules around it."""
 
@@ -77,7 +77,7 @@ REGISTERING = {"task", "cron", "around", "lifespan", "handler"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "twin"),
+    ("kind", "facade"),
     [
         (tenure.Jobs, tenure.AsyncJobs),
         (tenure.Claim, tenure.AsyncClaim),
@@ -87,11 +87,11 @@ REGISTERING = {"task", "cron", "around", "lifespan", "handler"}
         (tenure.TableClaims, tenure.AsyncTableClaims),
     ],
 )
-def test_every_verb_has_its_twin_with_the_same_options(kind: type, twin: type) -> None:
+def test_every_verb_has_its_twin_with_the_same_options(kind: type, facade: type) -> None:
     wanted = {name: verb for name, verb in verbs(kind).items() if name not in INTERNAL | REGISTERING}
 
-    assert verbs(twin).keys() == wanted.keys()
-    for name, verb in verbs(twin).items():
+    assert verbs(facade).keys() == wanted.keys()
+    for name, verb in verbs(facade).items():
         assert options_of(verb) == options_of(wanted[name]), name
         assert verb.__doc__, name
 
@@ -127,7 +127,7 @@ def test_a_claim_made_elsewhere_is_extended_and_completed_by_its_awaited_block(a
     held: list[bool] = []
 
     async def finish() -> None:
-        async with await ajobs.claimed(claim.id, fence=claim.fence, token=claim.token) as handle:
+        async with await ajobs.attach(claim.id, fence=claim.fence, token=claim.token) as handle:
             held.append(not handle.is_lost)
 
     asyncio.run(finish())
@@ -263,9 +263,9 @@ def test_a_settled_claim_cannot_be_entered_or_ended_again(ajobs: tenure.AsyncJob
     claim = claim_one(ajobs)
     asyncio.run(claim.complete())
 
-    with pytest.raises(tenure.ClaimLost, match="it was completed before the block was entered"):
+    with pytest.raises(tenure.ClaimLost, match="the job was completed before the block was entered"):
         leave(claim)
-    with pytest.raises(tenure.ClaimLost, match="it was completed already"):
+    with pytest.raises(tenure.ClaimLost, match="the job is already completed"):
         asyncio.run(claim.release())
 
 
@@ -345,8 +345,8 @@ def test_a_wrong_condition_is_refused_before_anything_is_read(ajobs: tenure.Asyn
         (lambda ajobs: ajobs.claim(queue="x"), "did you mean 'queues'"),
         (lambda ajobs: ajobs.claim(limit=0), "limit must be 1 to 1,000, not 0"),
         (lambda ajobs: ajobs.claim(wait=-1), "wait must be 0 to"),
-        (lambda ajobs: ajobs.cancel(), "say which jobs to cancel"),
-        (lambda ajobs: ajobs.enqueue_many(7), "enqueue_many takes several jobs, not 7"),
+        (lambda ajobs: ajobs.cancel(), "choose the jobs to cancel"),
+        (lambda ajobs: ajobs.enqueue_many(7), "enqueue_many takes an iterable of NewJob, not 7"),
     ],
 )
 def test_errors_are_those_of_the_synchronous_twin(
@@ -363,7 +363,7 @@ def test_a_plain_with_names_the_remedy(ajobs: tenure.AsyncJobs) -> None:
     claim = claim_one(ajobs)
 
     for each in (claim, ajobs, asyncio.run(ajobs.claim())):
-        with pytest.raises(TypeError, match=f"{type(each).__name__} is for async code: use `async with`"):
+        with pytest.raises(TypeError, match=f"{type(each).__name__} is async: use `async with`"):
             each.__enter__()  # type: ignore[union-attr]
 
 
@@ -377,9 +377,9 @@ class Listening(Memory):
         super().__init__()
         self.heard: dict[str, str | None] = {}
 
-    def enqueue(self, entries: Any) -> Any:
+    def enqueue(self, records: Any) -> Any:
         self.heard["enqueue"] = colour.get(None)
-        return super().enqueue(entries)
+        return super().enqueue(records)
 
     def claim(self, request: Any) -> Any:
         self.heard["claim"] = colour.get(None)
@@ -424,4 +424,4 @@ def test_the_store_is_called_in_a_few_threads_of_our_own(ajobs: tenure.AsyncJobs
         await asyncio.gather(*calls)
         return started
 
-    assert 1 <= asyncio.run(main()) <= OPERATIONS
+    assert 1 <= asyncio.run(main()) <= OPERATION_THREADS

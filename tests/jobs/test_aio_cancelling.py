@@ -79,15 +79,15 @@ def test_a_claim_that_is_cancelled_between_its_answer_and_its_return_holds_nothi
         async with tenure.AsyncJobs(store) as ajobs:
             task = asyncio.create_task(ajobs.claim())
             await steps(1)
-            (look,) = ajobs.threads._looks
-            while not look._answer:
+            (look,) = ajobs.threads._pending_claims
+            while not look._response:
                 pass
             # The answer is there, and the event loop has not seen it yet.
             await steps(rounds)
             outcomes.append(await cancelled(task))
 
     for rounds in ROUNDS:
-        store.enqueue([tenure.NewJob("work").entry(f"job-{rounds}")])
+        store.enqueue([tenure.NewJob("work").record(f"job-{rounds}")])
         asyncio.run(main(rounds))
 
     assert store.stats().total("running") == sum(outcomes)
@@ -132,10 +132,10 @@ def test_a_claim_that_is_cancelled_while_it_waits_takes_nothing(ajobs: tenure.As
 
     async def main() -> None:
         task = asyncio.create_task(ajobs.claim(wait=30))
-        await until(lambda: bool(ajobs.threads._watches))
+        await until(lambda: bool(ajobs.threads._waiting_claims))
         await cancelled(task)
         await ajobs.enqueue("work")
-        await until(lambda: not ajobs.threads._watches)
+        await until(lambda: not ajobs.threads._waiting_claims)
 
     asyncio.run(main())
 
@@ -147,7 +147,7 @@ def test_a_claim_that_is_cancelled_while_it_is_served_holds_nothing(ajobs: tenur
 
     async def main() -> None:
         task = asyncio.create_task(ajobs.claim(wait=30))
-        await until(lambda: bool(ajobs.threads._watches))
+        await until(lambda: bool(ajobs.threads._waiting_claims))
         await ajobs.enqueue("work")
         await until(lambda: gate.is_reached)
         await cancelled(task)
@@ -236,7 +236,7 @@ def test_claims_that_cannot_be_given_back_are_told_and_not_raised(
         asyncio.run(main())
 
     assert [record.getMessage() for record in caplog.records] == [
-        "claims of a cancelled call could not be released, their leases will run out: gone"
+        "claims of a cancelled call not released, their leases will expire: gone"
     ]
     assert vars(caplog.records[0])["jobs"] == [id]
 

@@ -14,8 +14,8 @@ import pytest
 import tenure
 from tenure.backends.memory import Memory
 from tenure.backends.protocol import Backend
-from tenure.client.aio.threads import LOOKOUTS, OPERATIONS
-from tenure.testing.conformance.racing import at_once
+from tenure.client.aio.threads import OPERATION_THREADS, WAITER_THREADS
+from tenure.testing.conformance.racing import run_concurrently
 from tests.jobs.gates import PATIENCE, Gate, our_threads, until
 from tests.tiers import only_in_all
 
@@ -36,7 +36,7 @@ def ajobs(store: Backend) -> Iterator[tenure.AsyncJobs]:
 def number_waiting(ajobs: tenure.AsyncJobs) -> int:
     threads = ajobs.threads
     with threads._lock:
-        return sum(map(len, threads._watches.values()))
+        return sum(map(len, threads._waiting_claims.values()))
 
 
 async def start_waiting(ajobs: tenure.AsyncJobs, queues: list[str]) -> list[Waiting]:
@@ -144,14 +144,14 @@ def test_two_hundred_waiting_claims_starve_nobody(ajobs: tenure.AsyncJobs, queue
     completed, threads = asyncio.run(main())
 
     assert completed == 1
-    assert threads <= OPERATIONS + LOOKOUTS
+    assert threads <= OPERATION_THREADS + WAITER_THREADS
 
 
 def test_waits_that_do_not_end_hold_up_no_operation(ajobs: tenure.AsyncJobs, store: Memory) -> None:
     gate = Gate(store, "wait")
 
     async def main() -> int:
-        tasks = await start_waiting(ajobs, [f"queue-{n}" for n in range(OPERATIONS + LOOKOUTS)])
+        tasks = await start_waiting(ajobs, [f"queue-{n}" for n in range(OPERATION_THREADS + WAITER_THREADS)])
         async with asyncio.timeout(PATIENCE / 2):
             await ajobs.enqueue("work")
             (claim,) = await ajobs.claim()
@@ -220,8 +220,8 @@ def test_what_was_found_but_not_returned_when_it_was_closed_is_given_back(store:
         await ajobs.enqueue("work")
         task = asyncio.create_task(ajobs.claim())
         await asyncio.sleep(0)
-        (look,) = ajobs.threads._looks
-        while not look._answer:
+        (look,) = ajobs.threads._pending_claims
+        while not look._response:
             pass
         with look._running:
             pass
@@ -284,7 +284,7 @@ async def drain(ajobs: tenure.AsyncJobs) -> list[str]:
 
 def test_two_loops_in_two_threads_share_a_twin(ajobs: tenure.AsyncJobs) -> None:
     ids = ajobs.sync.enqueue_many(tenure.NewJob("a") for _ in range(100))
-    first, second = at_once([lambda: asyncio.run(drain(ajobs))] * 2)
+    first, second = run_concurrently([lambda: asyncio.run(drain(ajobs))] * 2)
 
     assert sorted(first + second) == sorted(ids)
 
@@ -297,7 +297,9 @@ def test_those_who_wait_on_two_loops_are_both_served(ajobs: tenure.AsyncJobs) ->
         await until(lambda: number_waiting(ajobs) == 2)
         return len(await ajobs.enqueue_many([tenure.NewJob("a"), tenure.NewJob("a")]))
 
-    assert at_once([lambda: asyncio.run(take()), lambda: asyncio.run(take()), lambda: asyncio.run(feed())]) == [1, 1, 2]
+    assert run_concurrently(
+        [lambda: asyncio.run(take()), lambda: asyncio.run(take()), lambda: asyncio.run(feed())]
+    ) == [1, 1, 2]
 
 
 def test_a_twin_outlives_its_loop(ajobs: tenure.AsyncJobs) -> None:

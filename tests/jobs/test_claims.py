@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure.core.operations import Holding
-from tenure.core.transitions import released
+from tenure.core.operations import HoldStatus
+from tenure.core.transitions import build_release
 from tenure.errors import StoreUnavailable
 from tenure.testing import Clock, Harness
-from tenure.testing.conformance.racing import at_once
+from tenure.testing.conformance.racing import run_concurrently
 
 BACKOFF = tenure.Backoff(first=8)
 
@@ -29,9 +29,9 @@ class Flaky:
             raise StoreUnavailable("answer lost")
         return answer
 
-    def extend(self, extensions: Any) -> list[Holding]:
+    def extend(self, extensions: Any) -> list[HoldStatus]:
         self._answer()
-        answer: list[Holding] = super().extend(extensions)  # type: ignore[misc]
+        answer: list[HoldStatus] = super().extend(extensions)  # type: ignore[misc]
         return answer
 
     def _answer(self) -> None:
@@ -130,7 +130,7 @@ def test_no_verb_ends_a_claim_twice(jobs: tenure.Jobs, verb: str) -> None:
     claim = claim_one(jobs)
     claim.complete()
 
-    with pytest.raises(tenure.ClaimLost, match="it was completed already"):
+    with pytest.raises(tenure.ClaimLost, match="the job is already completed"):
         act(claim)
 
 
@@ -324,7 +324,7 @@ def test_an_exception_that_could_not_be_recorded_goes_on_and_says_so(jobs: tenur
         store.is_away = True
         1 / 0  # noqa: B018
 
-    assert caught.value.__notes__ == ["tenure: this could not be recorded: gone"]
+    assert caught.value.__notes__ == ["tenure: could not record this error on the job: gone"]
 
 
 def test_an_exception_of_a_lost_claim_goes_on_and_says_so(jobs: tenure.Jobs, store: Any) -> None:
@@ -364,7 +364,7 @@ def test_a_settled_claim_cannot_be_entered(jobs: tenure.Jobs) -> None:
     claim = claim_one(jobs)
     claim.complete()
 
-    with pytest.raises(tenure.ClaimLost, match="it was completed before the block was entered"), claim:
+    with pytest.raises(tenure.ClaimLost, match="the job was completed before the block was entered"), claim:
         raise AssertionError
 
 
@@ -372,7 +372,7 @@ def test_a_claim_whose_lease_ran_out_cannot_be_entered(jobs: tenure.Jobs) -> Non
     claim = claim_one(jobs)
     claim.lease.valid_until = 0.0
 
-    with pytest.raises(tenure.ClaimLost, match="its lease ran out before the block was entered"), claim:
+    with pytest.raises(tenure.ClaimLost, match="the lease expired before the block was entered"), claim:
         raise AssertionError
 
 
@@ -435,7 +435,7 @@ def test_what_was_never_worked_on_is_not_blamed_for_a_lost_neighbour(
     with pytest.raises(tenure.ClaimLost), three as claims:
         for claim in claims:
             with claim:
-                store.settle([released(claim.lease.hold)])
+                store.settle([build_release(claim.lease.hold)])
                 tenure.Jobs(store).claim(worker="thief")
 
     assert outcomes(jobs) == {0: ("running", 1, 0), 1: ("queued", 0, 0), 2: ("queued", 0, 0)}
@@ -484,8 +484,8 @@ def test_an_ending_that_was_not_answered_is_sent_again_and_no_other(jobs: tenure
         raise AssertionError
     store.is_away = False
 
-    assert claims[0].unanswered is not None
-    assert "could not be released" in caught.value.__notes__[-1]
+    assert claims[0].unconfirmed is not None
+    assert "could not release" in caught.value.__notes__[-1]
     assert jobs.stats().total("running") == 1
 
 
@@ -515,7 +515,7 @@ def test_another_ending_after_one_that_landed_unanswered_is_told_so(jobs: tenure
     with pytest.raises(StoreUnavailable):
         claim.complete("done")
 
-    with pytest.raises(tenure.ClaimLost, match="or an earlier ending of yours has landed unanswered"):
+    with pytest.raises(tenure.ClaimLost, match="or an earlier settlement without a response was recorded"):
         claim.fail("why")
 
 
@@ -540,7 +540,7 @@ def test_no_lease_is_kept_after_its_claim_ended_or_its_block_was_left(jobs: tenu
 def test_a_claim_that_is_extended_by_hand_after_a_gap_is_kept_again(jobs: tenure.Jobs) -> None:
     with jobs.claim() as none, claim_one(jobs) as claim:
         claim.lease.valid_until = 0.0
-        jobs._open()[1].keeper.beat()
+        jobs._open()[1].keeper.extend_due()
         given_up = kept(jobs)
         claim.extend()
         again = kept(jobs)
@@ -558,7 +558,7 @@ def test_a_forked_child_gives_back_nothing_of_its_parents(jobs: tenure.Jobs) -> 
         claim._process = -1
     first.__exit__(None, None, None)
     rest.__exit__(SystemExit, SystemExit(), None)
-    with pytest.raises(tenure.ClaimLost, match="it is held by process -1"):
+    with pytest.raises(tenure.ClaimLost, match="process -1 holds it"):
         first.complete()
 
     assert jobs.stats().total("running") == 2
@@ -568,7 +568,7 @@ def test_a_forked_child_gives_back_nothing_of_its_parents(jobs: tenure.Jobs) -> 
 def test_the_class_of_an_answer_is_told_from_an_answer(jobs: tenure.Jobs, answer: type) -> None:
     claim = claim_one(jobs)
 
-    with pytest.raises(tenure.ConfigurationError, match=r"give an answer such as tenure\.Retry"), claim:
+    with pytest.raises(tenure.ConfigurationError, match=r"use an instance, such as tenure\.Retry"), claim:
         claim.result = answer
 
     assert history_of(jobs, claim) == ["failed"]
@@ -603,7 +603,7 @@ def test_a_result_without_a_block_is_told(jobs: tenure.Jobs, caplog: pytest.LogC
         claims[0].result = 7
 
     told = [record.message for record in caplog.records if record.name == "tenure.client.claims"]
-    assert told == ["job a7 is released with a result set: use `with claim:` to complete it"]
+    assert told == ["job a7 released although a result is set: use `with claim:` to complete the job"]
 
 
 def test_the_loss_of_another_claim_is_recorded_as_a_failure_of_this_one(jobs: tenure.Jobs, store: Any) -> None:
@@ -626,7 +626,7 @@ def test_an_ended_claim_says_how_it_ended_when_it_is_extended(jobs: tenure.Jobs)
     claim = claim_one(jobs)
     claim.complete()
 
-    with pytest.raises(tenure.ClaimLost, match="it was completed already"):
+    with pytest.raises(tenure.ClaimLost, match="the job is already completed"):
         claim.progress(1)
 
 
@@ -662,7 +662,7 @@ def test_claims_that_could_not_be_released_after_an_exception_let_that_go_on(job
         store.is_away = True
         1 / 0  # noqa: B018
 
-    assert caught.value.__notes__ == ["tenure: the unsettled claims could not be released: gone"]
+    assert caught.value.__notes__ == ["tenure: could not release the unsettled claims: gone"]
 
 
 def test_no_claims_are_a_block_that_does_nothing(jobs: tenure.Jobs) -> None:
@@ -698,7 +698,7 @@ def test_a_lost_claim_shows_that_too(jobs: tenure.Jobs) -> None:
 
 def elsewhere(store: Any, claim: tenure.Claim, **options: Any) -> tenure.Claim:
     """Return the handle that another process has of this claim."""
-    return tenure.Jobs(store).claimed(claim.id, **{"fence": claim.fence, "token": claim.token, **options})
+    return tenure.Jobs(store).attach(claim.id, **{"fence": claim.fence, "token": claim.token, **options})
 
 
 def test_a_claim_is_completed_by_another_process_that_has_its_fence_and_token(jobs: tenure.Jobs, store: Any) -> None:
@@ -744,8 +744,8 @@ def test_the_handle_of_a_claim_that_is_over_is_refused(jobs: tenure.Jobs, store:
 
     with pytest.raises(tenure.ClaimLost, match="nothing was written") as caught:
         elsewhere(store, claim)
-    with pytest.raises(tenure.ClaimLost, match="the claim of job 'none' with fence 7 is over"):
-        jobs.claimed("none", fence=7, token="t")
+    with pytest.raises(tenure.ClaimLost, match="lost the claim of job 'none' with fence 7"):
+        jobs.attach("none", fence=7, token="t")
 
     assert (caught.value.id, caught.value.fence) == (claim.id, 1)
 
@@ -763,11 +763,11 @@ def test_who_has_a_wrong_token_cannot_end_the_claim_nor_enter_it(jobs: tenure.Jo
 
 def test_what_cannot_be_a_claim_is_refused(jobs: tenure.Jobs) -> None:
     with pytest.raises(tenure.ConfigurationError, match="fence must be a whole number, not '1'"):
-        jobs.claimed("a7", fence="1", token="t")  # type: ignore[arg-type]
+        jobs.attach("a7", fence="1", token="t")  # type: ignore[arg-type]
     with pytest.raises(tenure.ConfigurationError, match="token must have 1 to 200 characters"):
-        jobs.claimed("a7", fence=1, token="")
+        jobs.attach("a7", fence=1, token="")
     with pytest.raises(tenure.ConfigurationError, match="lease must be 1 to 86,400 seconds"):
-        jobs.claimed("a7", fence=1, token="t", lease=0)
+        jobs.attach("a7", fence=1, token="t", lease=0)
 
 
 def test_a_claim_ended_by_two_threads_at_once_is_ended_once(jobs: tenure.Jobs) -> None:
@@ -781,4 +781,4 @@ def test_a_claim_ended_by_two_threads_at_once_is_ended_once(jobs: tenure.Jobs) -
                 return False
             return True
 
-        assert sorted(at_once([end, end])) == [False, True]
+        assert sorted(run_concurrently([end, end])) == [False, True]

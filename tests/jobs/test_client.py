@@ -14,8 +14,8 @@ import tenure
 from tenure.backends import urls
 from tenure.backends.memory import Memory
 from tenure.backends.protocol import SWEEP, Backend
-from tenure.client.keeper import DRIFT, ticks
-from tenure.core.operations import Beat, Claimed, ClaimRequest, Extension, Holding, Reaped
+from tenure.client.keeper import CLOCK_DRIFT_MARGIN, ticks
+from tenure.core.operations import Claimed, ClaimRequest, Extension, Heartbeat, HoldStatus, Reaped
 from tenure.testing import Clock, Harness
 from tenure.testing.conformance.building import request
 
@@ -68,17 +68,17 @@ def test_every_option_reaches_the_job(jobs: tenure.Jobs) -> None:
 def test_a_job_is_explained_by_what_its_workers_take(jobs: tenure.Jobs, store: Backend) -> None:
     jobs.enqueue_many([tenure.NewJob("send", queue="slow"), tenure.NewJob("report"), tenure.NewJob("send")])
     id = jobs.enqueue("send")
-    store.beat(Beat(name="w1", host="h", pid=7, version="1", queues=("default",), types=("send",)), 30)
+    store.beat(Heartbeat(name="w1", host="h", pid=7, version="1", queues=("default",), types=("send",)), 30)
 
     explanation = jobs.explain(id)
 
     assert explanation is not None
-    assert explanation.verdict == "not running because 1 due job is ahead of it"
+    assert explanation.verdict == "not running: 1 due job is ahead of it"
 
 
 def test_a_job_that_goes_while_it_is_explained_is_explained_as_unknown() -> None:
     class Hasty(Memory):
-        def workers(self) -> list[tenure.Worker]:
+        def workers(self) -> list[tenure.WorkerInfo]:
             self.delete(["mine"])
             return super().workers()
 
@@ -120,12 +120,12 @@ def test_of_many_jobs_one_that_is_wrong_keeps_all_out(jobs: tenure.Jobs) -> None
 def test_what_is_no_job_is_refused(jobs: tenure.Jobs) -> None:
     with pytest.raises(tenure.ConfigurationError, match=r"a job must be a NewJob, not {'type': 'send'}"):
         jobs.enqueue_many([{"type": "send"}])  # type: ignore[list-item]
-    with pytest.raises(tenure.ConfigurationError, match="enqueue_many takes several jobs, not NewJob"):
+    with pytest.raises(tenure.ConfigurationError, match="enqueue_many takes an iterable of NewJob, not NewJob"):
         jobs.enqueue_many(tenure.NewJob("send"))  # type: ignore[arg-type]
 
 
 def test_more_jobs_than_one_request_stores_are_refused_and_none_is_stored(jobs: tenure.Jobs) -> None:
-    with pytest.raises(tenure.ConfigurationError, match="at most 10,000 jobs; enqueue them in parts"):
+    with pytest.raises(tenure.ConfigurationError, match="at most 10,000; enqueue them in batches"):
         jobs.enqueue_many(tenure.NewJob("a") for _ in range(10_001))
 
     assert jobs.stats().rows == ()
@@ -144,7 +144,7 @@ def test_a_taken_key_returns_the_id_of_its_job_or_raises(jobs: tenure.Jobs) -> N
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "a payload that is a list": ({"payload": [1]}, "a payload is a JSON object"),
+    "a payload that is a list": ({"payload": [1]}, "the payload must be a JSON object"),
     "a priority too high": ({"priority": 40_000}, "priority must be -32,768 to 32,767, not 40000"),
     "a misspelt option": ({"prioritty": 1}, "enqueue has no option 'prioritty'; did you mean 'priority'?"),
     "a time without a zone": ({"run_at": datetime(2030, 1, 1)}, "run_at must have a time zone"),  # noqa: DTZ001
@@ -227,7 +227,7 @@ class Recording(Memory):
         self.before_the_answer()
         return answer
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         self.asked_at = ticks()
         answer = super().extend(extensions)
         self.before_the_answer()
@@ -253,7 +253,7 @@ def test_each_look_of_a_waiting_claim_has_a_token_of_its_own() -> None:
 
 def test_a_waiting_claim_looks_again_after_a_second_at_most_for_what_it_wants() -> None:
     store = Recording()
-    store.before_the_answer = lambda: store.enqueue([tenure.NewJob("b", queue="q").entry("x")])
+    store.before_the_answer = lambda: store.enqueue([tenure.NewJob("b", queue="q").record("x")])
     tenure.Jobs(store).claim(wait=3600, queues="q", types=["b"])
 
     assert store.waits == [(("q",), ("b",), 1.0)]
@@ -266,7 +266,7 @@ def test_a_lease_counts_from_before_the_claim_was_sent() -> None:
 
     (claim,) = jobs.claim(lease=10)
 
-    assert claim.lease.valid_until < store.asked_at + 10 * (1 - DRIFT)
+    assert claim.lease.valid_until < store.asked_at + 10 * (1 - CLOCK_DRIFT_MARGIN)
 
 
 def test_an_extension_counts_from_before_it_was_sent() -> None:
@@ -277,7 +277,7 @@ def test_an_extension_counts_from_before_it_was_sent() -> None:
 
     claim.extend(100)
 
-    assert claim.lease.valid_until < store.asked_at + 100 * (1 - DRIFT)
+    assert claim.lease.valid_until < store.asked_at + 100 * (1 - CLOCK_DRIFT_MARGIN)
 
 
 def test_what_was_claimed_while_it_was_closed_is_given_back() -> None:
@@ -380,7 +380,7 @@ def test_moving_jobs_needs_ids_or_a_condition_or_all_and_only_one(jobs: tenure.J
         {"ids": ["a"], "queue": "x"},
         {"ids": "a", "all": True},
     ):
-        with pytest.raises(tenure.ConfigurationError, match=f"say which jobs to {verb}, in one way"):
+        with pytest.raises(tenure.ConfigurationError, match=f"choose the jobs to {verb} in exactly one way"):
             move(**wrong)
 
     assert jobs.stats().total("due") == 1
@@ -439,7 +439,7 @@ def test_old_jobs_are_purged_however_many(jobs: tenure.Jobs, clock: Clock) -> No
 def test_a_purge_of_live_jobs_is_refused(jobs: tenure.Jobs) -> None:
     jobs.enqueue("a")
 
-    with pytest.raises(tenure.ConfigurationError, match="cancelled, completed, failed for a purge, not 'queued'"):
+    with pytest.raises(tenure.ConfigurationError, match="must be one of cancelled, completed, failed, not 'queued'"):
         jobs.purge(0, state="queued")
 
 
@@ -457,7 +457,7 @@ def test_what_is_no_name_is_refused(jobs: tenure.Jobs, verb: str) -> None:
     jobs.enqueue("a")
 
     for wrong in (5, next(jobs.find()), b"a", [["a"]]):
-        with pytest.raises(tenure.ConfigurationError, match=r"must be a (name or several|string)"):
+        with pytest.raises(tenure.ConfigurationError, match=r"must be a (name or a list|string)"):
             getattr(jobs, verb)(wrong)
 
 
@@ -486,8 +486,8 @@ def test_what_a_dead_worker_holds_is_reaped_on_an_operators_word(jobs: tenure.Jo
 
 
 def test_a_worker_that_is_said_to_be_dead_is_not_shown_any_more(jobs: tenure.Jobs, store: Backend) -> None:
-    store.beat(Beat(name="dead", host="h", pid=7, version="1"), 30)
-    store.beat(Beat(name="other", host="h", pid=8, version="1"), 30)
+    store.beat(Heartbeat(name="dead", host="h", pid=7, version="1"), 30)
+    store.beat(Heartbeat(name="other", host="h", pid=8, version="1"), 30)
     jobs.enqueue("a", id="a")
     jobs.claim(worker="dead")
 
@@ -501,7 +501,7 @@ def test_a_worker_that_is_said_to_be_dead_is_not_shown_any_more(jobs: tenure.Job
 
 def test_counts_and_workers_are_shown(jobs: tenure.Jobs, store: Backend) -> None:
     jobs.enqueue("a")
-    store.beat(Beat(name="w1", host="h", pid=1, version="1"), ttl=60)
+    store.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), ttl=60)
 
     assert [(count.event, count.number) for count in jobs.counts()] == [(tenure.Event.ENQUEUED, 1)]
     assert [worker.name for worker in jobs.workers()] == ["w1"]
@@ -521,7 +521,7 @@ def test_nothing_is_opened_before_first_use() -> None:
 
 @pytest.mark.parametrize("store", [7, object(), lambda: 7])
 def test_what_is_no_store_is_refused(store: Any) -> None:
-    with pytest.raises(tenure.ConfigurationError, match="a store is named by a URL"):
+    with pytest.raises(tenure.ConfigurationError, match="store must be a URL"):
         tenure.Jobs(store).claim()
 
 
@@ -567,7 +567,7 @@ def test_opening_is_logged_once_without_the_password(
         jobs.stats()
         jobs.stats()
 
-    assert [record.message for record in caplog.records] == ["jobs are in test://ada:***@host"]
+    assert [record.message for record in caplog.records] == ["store: test://ada:***@host"]
 
 
 def test_a_closed_jobs_says_so(jobs: tenure.Jobs) -> None:
@@ -575,7 +575,7 @@ def test_a_closed_jobs_says_so(jobs: tenure.Jobs) -> None:
     jobs.close()
     jobs.close()
 
-    with pytest.raises(tenure.StoreUnavailable, match="this Jobs is closed; make a new one"):
+    with pytest.raises(tenure.StoreUnavailable, match="this Jobs is closed; create a new one"):
         jobs.claim()
 
 
@@ -612,17 +612,17 @@ def test_a_jobs_made_from_a_url_can_go_to_another_process() -> None:
 
 
 def test_a_jobs_made_from_a_store_says_that_it_cannot() -> None:
-    with pytest.raises(TypeError, match="only one that was made from a URL can"):
+    with pytest.raises(TypeError, match=r"cannot pickle <Jobs in .*: it was not created from a URL"):
         pickle.dumps(tenure.Jobs(Memory()))
 
 
 def test_a_wrong_url_in_the_environment_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENURE_URL", "bogus")
 
-    with pytest.raises(tenure.ConfigurationError, match="'bogus' does not name a store") as caught:
+    with pytest.raises(tenure.ConfigurationError, match="'bogus' is not a store URL") as caught:
         tenure.Jobs().stats()
 
-    assert caught.value.__notes__ == ["the URL is that of $TENURE_URL"]
+    assert caught.value.__notes__ == ["the URL comes from $TENURE_URL"]
 
 
 def test_a_result_that_is_dropped_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -632,7 +632,7 @@ def test_a_result_that_is_dropped_is_logged(caplog: pytest.LogCaptureFixture) ->
 
     claim.complete("x" * 300_000)
 
-    assert "more than 262,144 bytes of JSON and is dropped" in caplog.text
+    assert "dropped: more than 262,144 bytes of JSON" in caplog.text
 
 
 def test_the_version_is_known() -> None:

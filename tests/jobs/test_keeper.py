@@ -11,8 +11,8 @@ import pytest
 
 import tenure
 from tenure.backends.memory import Memory
-from tenure.client.keeper import DRIFT, PROGRESS_EVERY, Keeper, Lease, ticks
-from tenure.core.operations import Extension, Hold, Holding
+from tenure.client.keeper import CLOCK_DRIFT_MARGIN, PROGRESS_INTERVAL, Keeper, Lease, ticks
+from tenure.core.operations import Extension, Hold, HoldStatus
 from tenure.errors import StoreUnavailable
 from tests.jobs.gates import PATIENCE
 
@@ -23,9 +23,9 @@ class Recorder:
     def __init__(self) -> None:
         self.now = 1_000.0
         self.requests: list[list[Extension]] = []
-        self.answer: Holding | Exception = Holding.HELD
+        self.answer: HoldStatus | Exception = HoldStatus.HELD
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         self.requests.append(list(extensions))
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -58,12 +58,12 @@ def lease_of(store: Recorder, length: float = 60.0, id: str = "a") -> Lease:
 def test_a_lease_is_extended_after_a_third_of_it(store: Recorder, keeper: Keeper) -> None:
     lease = lease_of(store)
     keeper.keep([lease])
-    keeper.beat()
+    keeper.extend_due()
     store.now += 19
-    keeper.beat()
+    keeper.extend_due()
     before = len(store.requests)
     store.now += 1
-    keeper.beat()
+    keeper.extend_due()
 
     assert before == 0
     assert store.requests == [[Extension(hold=lease.hold, lease=60.0)]]
@@ -74,7 +74,7 @@ def test_a_lease_that_is_extended_in_time_is_never_lost(store: Recorder, keeper:
     keeper.keep([lease])
     for _ in range(50):
         store.now += 20
-        keeper.beat()
+        keeper.extend_due()
 
     assert not lease.is_lost
     assert len(store.requests) == 50
@@ -87,7 +87,7 @@ def test_leases_that_are_nearly_due_are_extended_together(store: Recorder, keepe
         store.now += 1
     keeper.keep(leases)
     store.now += 16
-    keeper.beat()
+    keeper.extend_due()
 
     assert [len(request) for request in store.requests] == [5]
 
@@ -96,7 +96,7 @@ def test_a_lease_that_is_not_nearly_due_is_left_alone(store: Recorder, keeper: K
     short, long = lease_of(store, 3), lease_of(store, 600)
     keeper.keep([short, long])
     store.now += 1
-    keeper.beat()
+    keeper.extend_due()
 
     assert [[each.hold for each in request] for request in store.requests] == [[short.hold]]
 
@@ -104,7 +104,7 @@ def test_a_lease_that_is_not_nearly_due_is_left_alone(store: Recorder, keeper: K
 def test_very_many_leases_are_extended_by_the_thousand(store: Recorder, keeper: Keeper) -> None:
     keeper.keep([lease_of(store, id=str(number)) for number in range(2_500)])
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
 
     assert [len(request) for request in store.requests] == [1_000, 1_000, 500]
 
@@ -114,15 +114,15 @@ def test_a_lease_is_counted_from_before_the_request_was_sent(store: Recorder, ke
     sent_at = store.now
     keeper.keep([lease])
 
-    store.now = sent_at + 60 * (1 - DRIFT) - 0.001
+    store.now = sent_at + 60 * (1 - CLOCK_DRIFT_MARGIN) - 0.001
     before = lease.is_lost
-    store.now = sent_at + 60 * (1 - DRIFT)
+    store.now = sent_at + 60 * (1 - CLOCK_DRIFT_MARGIN)
 
     assert (before, lease.is_lost) == (False, True)
 
 
 def test_a_slow_answer_does_not_prolong_the_lease(store: Recorder) -> None:
-    def slow(extensions: Sequence[Extension]) -> list[Holding]:
+    def slow(extensions: Sequence[Extension]) -> list[HoldStatus]:
         store.now += 30
         return store.extend(extensions)
 
@@ -131,9 +131,9 @@ def test_a_slow_answer_does_not_prolong_the_lease(store: Recorder) -> None:
     keeper.keep([lease])
     store.now += 20
     sent_at = store.now
-    keeper.beat()
+    keeper.extend_due()
 
-    assert lease.valid_until == sent_at + 60 * (1 - DRIFT)
+    assert lease.valid_until == sent_at + 60 * (1 - CLOCK_DRIFT_MARGIN)
 
 
 def test_a_lease_is_lost_before_the_store_would_give_the_job_away(store: Recorder, keeper: Keeper) -> None:
@@ -143,7 +143,7 @@ def test_a_lease_is_lost_before_the_store_would_give_the_job_away(store: Recorde
     store.answer = StoreUnavailable("gone")
     while not lease.is_lost:
         store.now += 1
-        keeper.beat()
+        keeper.extend_due()
 
     assert store.now < given_away_at
 
@@ -156,10 +156,10 @@ def test_while_the_store_is_away_it_is_tried_again_and_said_once(
     store.answer = StoreUnavailable("gone")
     for _ in range(5):
         store.now += 6
-        keeper.beat()
-    store.answer = Holding.HELD
+        keeper.extend_due()
+    store.answer = HoldStatus.HELD
     store.now += 3
-    keeper.beat()
+    keeper.extend_due()
 
     assert len(store.requests) == 3
     assert not lease.is_lost
@@ -173,10 +173,10 @@ def test_an_unexpected_error_does_not_end_the_keeping(
     keeper.keep([lease])
     store.answer = RuntimeError("a bug")
     store.now += 20
-    keeper.beat()
-    store.answer = Holding.HELD
+    keeper.extend_due()
+    store.answer = HoldStatus.HELD
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
 
     assert not lease.is_lost
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -187,11 +187,11 @@ def test_a_lease_that_the_store_refuses_is_lost_and_left_alone(
 ) -> None:
     lease = lease_of(store, id="j7")
     keeper.keep([lease])
-    store.answer = Holding.LOST
+    store.answer = HoldStatus.LOST
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
 
     assert lease.is_lost
     assert len(store.requests) == 1
@@ -203,14 +203,14 @@ def test_a_claim_that_ended_while_it_was_extended_has_lost_nothing(
 ) -> None:
     lease = lease_of(store)
 
-    def extend(extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(extensions: Sequence[Extension]) -> list[HoldStatus]:
         ending.end(lease)
-        return [Holding.LOST] * len(extensions)
+        return [HoldStatus.LOST] * len(extensions)
 
     ending = Still(extend, store.ticks)
     ending.keep([lease])
     store.now += 20
-    ending.beat()
+    ending.extend_due()
 
     assert caplog.messages == []
 
@@ -221,7 +221,7 @@ def test_a_store_that_answers_too_little_does_not_end_the_keeping(
     keeper = Still(lambda _: [], store.ticks)
     keeper.keep([lease_of(store)])
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
 
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
@@ -232,7 +232,7 @@ def test_a_lease_is_kept_until_it_is_dropped_as_often_as_it_was_kept(store: Reco
     keeper.keep([lease])
     keeper.drop([lease])
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
 
     assert len(store.requests) == 1
 
@@ -266,7 +266,7 @@ def test_a_lease_that_ran_out_is_not_extended_any_more(store: Recorder, keeper: 
     lease = lease_of(store)
     keeper.keep([lease])
     store.now += 60
-    keeper.beat()
+    keeper.extend_due()
 
     assert store.requests == []
     assert lease.is_lost
@@ -275,12 +275,12 @@ def test_a_lease_that_ran_out_is_not_extended_any_more(store: Recorder, keeper: 
 def test_a_cancel_that_was_asked_for_is_passed_on_and_the_lease_kept(store: Recorder, keeper: Keeper) -> None:
     lease = lease_of(store)
     keeper.keep([lease])
-    store.answer = Holding.CANCEL_REQUESTED
+    store.answer = HoldStatus.CANCEL_REQUESTED
     store.now += 20
-    keeper.beat()
-    store.answer = Holding.HELD
+    keeper.extend_due()
+    store.answer = HoldStatus.HELD
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
 
     assert lease.cancel_requested
     assert not lease.is_lost
@@ -291,7 +291,7 @@ def test_a_dropped_lease_runs_out_by_itself(store: Recorder, keeper: Keeper) -> 
     keeper.keep([lease])
     keeper.drop([lease])
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
 
     assert store.requests == []
 
@@ -299,12 +299,12 @@ def test_a_dropped_lease_runs_out_by_itself(store: Recorder, keeper: Keeper) -> 
 def test_a_longer_lease_by_hand_is_not_shortened_by_the_keeper(store: Recorder, keeper: Keeper) -> None:
     lease = lease_of(store)
     keeper.keep([lease])
-    lease.note(Holding.HELD, store.now, 600)
+    lease.record_extension(HoldStatus.HELD, store.now, 600)
     store.now += 100
-    keeper.beat()
+    keeper.extend_due()
     store.answer = StoreUnavailable("gone")
     store.now += 400
-    keeper.beat()
+    keeper.extend_due()
 
     assert not lease.is_lost
     assert store.requests[0][0].lease == 60.0
@@ -349,7 +349,7 @@ def test_without_a_block_no_thread_is_started() -> None:
 
 
 def test_the_thread_ends_when_nothing_was_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenure.client.keeper.LINGER", 0.01)
+    monkeypatch.setattr("tenure.client.keeper.IDLE_THREAD_TTL", 0.01)
     store = Memory()
     keeper = Keeper(store.extend)
     lease = Lease(Hold(id="a", fence=1, token="t"), 60, ticks())
@@ -366,10 +366,10 @@ def test_the_thread_ends_when_nothing_was_kept_for_a_while(monkeypatch: pytest.M
 def test_a_sooner_lease_wakes_the_thread() -> None:
     extended = threading.Event()
 
-    def extend(extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(extensions: Sequence[Extension]) -> list[HoldStatus]:
         if any(each.hold.id == "short" for each in extensions):
             extended.set()
-        return [Holding.HELD] * len(extensions)
+        return [HoldStatus.HELD] * len(extensions)
 
     keeper = Keeper(extend)
     keeper.keep([Lease(Hold(id="long", fence=1, token="t"), 86_400, ticks())])
@@ -401,10 +401,10 @@ def test_progress_is_sent_soon_and_of_several_reports_the_latest(store: Recorder
     keeper.keep([lease])
     for done in range(3):
         keeper.report(lease, tenure.Progress(done=done))
-    store.now += PROGRESS_EVERY
-    keeper.beat()
-    store.now += PROGRESS_EVERY
-    keeper.beat()
+    store.now += PROGRESS_INTERVAL
+    keeper.extend_due()
+    store.now += PROGRESS_INTERVAL
+    keeper.extend_due()
 
     assert [each.progress for request in store.requests for each in request] == [tenure.Progress(done=2)]
 
@@ -414,11 +414,11 @@ def test_progress_that_could_not_be_sent_is_sent_again(store: Recorder, keeper: 
     keeper.keep([lease])
     keeper.report(lease, tenure.Progress(done=1))
     store.answer = StoreUnavailable("away")
-    store.now += PROGRESS_EVERY
-    keeper.beat()
-    store.answer = Holding.HELD
+    store.now += PROGRESS_INTERVAL
+    keeper.extend_due()
+    store.answer = HoldStatus.HELD
     store.now += 5
-    keeper.beat()
+    keeper.extend_due()
 
     assert [request[0].progress for request in store.requests] == [tenure.Progress(done=1)] * 2
 
@@ -427,21 +427,21 @@ def test_bad_news_are_told_once(store: Recorder, keeper: Keeper) -> None:
     told: list[Lease] = []
     asked, lost, late = lease_of(store, id="asked"), lease_of(store, id="lost"), lease_of(store, id="late")
     for lease in (asked, lost, late):
-        lease.on_bad_news = told.append
+        lease.on_lost_or_cancelled = told.append
 
     keeper.keep([asked])
-    store.answer = Holding.CANCEL_REQUESTED
+    store.answer = HoldStatus.CANCEL_REQUESTED
     for _ in range(2):
         store.now += 20
-        keeper.beat()
+        keeper.extend_due()
     keeper.end(asked)
     keeper.keep([lost])
-    store.answer = Holding.LOST
-    lost.note(Holding.HELD, store.now, 60.0)
+    store.answer = HoldStatus.LOST
+    lost.record_extension(HoldStatus.HELD, store.now, 60.0)
     store.now += 20
-    keeper.beat()
+    keeper.extend_due()
     keeper.keep([late])
     store.now += 100
-    keeper.beat()
+    keeper.extend_due()
 
     assert told == [asked, lost, late]

@@ -15,9 +15,9 @@ import pytest
 
 from tenure.backends.memory import Memory
 from tenure.core.job import NewJob
-from tenure.core.operations import MOST_AHEAD, Query
+from tenure.core.operations import MAX_AHEAD_COUNTED, Query
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, extend, request, settle, take, taken_by, token
+from tenure.testing.conformance.building import as_taken, build_completion, extend, request, settle, take, token
 from tests.tiers import amount
 
 MANY, SOME = amount(20_000, 5_000), 1_000
@@ -33,7 +33,7 @@ def filled(*, queued: int, in_the_way: int) -> Memory:
 
 
 def put(store: Memory, number: int, job: NewJob) -> None:
-    pattern = job.entry("pattern")
+    pattern = job.record("pattern")
     for _ in range(0, number, 10_000):
         store.enqueue([replace(pattern, id=token()) for _ in range(min(number, 10_000))])
 
@@ -75,7 +75,7 @@ def claim_and_complete(store: Memory, limit: int) -> None:
     asked = request(limit=limit, types=("work",))
     jobs = store.claim(asked).jobs
     assert len(jobs) == limit
-    store.settle([completed(taken_by(job, asked)) for job in jobs])
+    store.settle([build_completion(as_taken(job, asked)) for job in jobs])
 
 
 @pytest.mark.parametrize("limit", [1, 100])
@@ -106,8 +106,8 @@ def test_enqueueing_extending_reaping_and_counting_cost_the_same(small: Memory, 
         store.reap()
         store.stats()
         store.find(Query(limit=10))
-        settle(store, completed(taken))
-        store.enqueue([NewJob("work").entry(f"new-{id(store)}")])
+        settle(store, build_completion(taken))
+        store.enqueue([NewJob("work").record(f"new-{id(store)}")])
 
     few, many = steps(lambda: round_trip(small)), steps(lambda: round_trip(large))
 
@@ -117,20 +117,20 @@ def test_enqueueing_extending_reaping_and_counting_cost_the_same(small: Memory, 
 
 def test_the_standing_of_a_job_costs_what_is_ahead_of_it_and_that_is_bounded(small: Memory, large: Memory) -> None:
     for store in (small, large):
-        store.enqueue([NewJob("work", priority=priority).entry(f"priority {priority}") for priority in (99, -99)])
+        store.enqueue([NewJob("work", priority=priority).record(f"priority {priority}") for priority in (99, -99)])
 
-    few = steps(lambda: small.standing("priority 99", None, ("work",)))
-    many = steps(lambda: large.standing("priority 99", None, ("work",)))
-    all_ahead = steps(lambda: large.standing("priority -99", None, None))
+    few = steps(lambda: small.explain("priority 99", None, ("work",)))
+    many = steps(lambda: large.explain("priority 99", None, ("work",)))
+    all_ahead = steps(lambda: large.explain("priority -99", None, None))
 
     assert many <= few * 1.1
-    assert all_ahead < MOST_AHEAD * 20
+    assert all_ahead < MAX_AHEAD_COUNTED * 20
 
 
 def test_a_claim_promotes_and_reaps_a_bounded_number(small: Memory) -> None:
     clock = Clock()
     store = Memory(clock=clock)
-    pattern = NewJob("work", delay=10).entry("pattern")
+    pattern = NewJob("work", delay=10).record("pattern")
     store.enqueue([replace(pattern, id=f"scheduled-{n}") for n in range(20_000)])
     clock.advance(10)
 

@@ -15,12 +15,12 @@ import pytest
 import tenure
 from tenure.backends.memory import Memory, open_memory
 from tenure.backends.memory.waiters import Waiter
-from tenure.backends.urls import masked, open_backend
+from tenure.backends.urls import mask_password, open_backend
 from tenure.core.job import Progress
-from tenure.core.operations import EVIDENCE_KEPT, Beat, Extension, Move, Purge, Query, Slot
+from tenure.core.operations import SILENT_WORKER_TTL, Extension, Heartbeat, Move, Purge, Query, Slot
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, entry, failed, request, settle, take
+from tenure.testing.conformance.building import build_completion, build_failure, build_record, request, settle, take
 
 
 def test_a_store_without_a_name_is_private() -> None:
@@ -54,20 +54,20 @@ def test_the_same_name_is_the_same_object() -> None:
 def test_an_operation_that_is_broken_off_anywhere_is_undone(seed: int) -> None:
     clock = Clock()
     store = Memory(clock=clock)
-    store.enqueue([entry(id=str(n), key=f"k{n}", delay=n % 3, priority=n % 2) for n in range(12)])
+    store.enqueue([build_record(id=str(n), key=f"k{n}", delay=n % 3, priority=n % 2) for n in range(12)])
     clock.advance(1)
     first, second, third = take(store, limit=3, lease=1)
     begun_at = store.schedule("begun", []).last_at
-    slots = [Slot(at=begun_at + timedelta(seconds=n), entry=entry(id=f"slot-{n}")) for n in (60, 120)]
+    slots = [Slot(at=begun_at + timedelta(seconds=n), record=build_record(id=f"slot-{n}")) for n in (60, 120)]
     operations: list[Callable[[], object]] = [
-        lambda: store.enqueue([entry(id=f"new-{n}", delay=n) for n in range(5)]),
+        lambda: store.enqueue([build_record(id=f"new-{n}", delay=n) for n in range(5)]),
         lambda: take(store, limit=4),
-        lambda: store.settle([completed(first), failed(second)]),
+        lambda: store.settle([build_completion(first), build_failure(second)]),
         lambda: store.extend([Extension(hold=third.hold, lease=60, progress=Progress(done=1))]),
         lambda: store.reap(worker="w1"),
         lambda: store.move(["0", "1", "2"], Move.CANCEL),
         store.stats,
-        lambda: store.exchange([completed(third)], request(limit=2)),
+        lambda: store.exchange([build_completion(third)], request(limit=2)),
         lambda: store.schedule("begun", slots),
         lambda: store.schedule("new", slots),
     ]
@@ -83,12 +83,12 @@ def test_an_operation_that_is_broken_off_anywhere_is_undone(seed: int) -> None:
 
 def test_an_undoing_that_is_broken_off_anywhere_is_begun_again() -> None:
     store = Memory(clock=Clock())
-    store.enqueue([entry(id=str(n), key=f"k{n}") for n in range(12)])
+    store.enqueue([build_record(id=str(n), key=f"k{n}") for n in range(12)])
     before = everything(store)
     step = 1
     while True:
         assert broken_off(lambda: take(store, limit=4), 60)
-        assert store._journal.is_open
+        assert store._undo_log.is_open
         is_broken_off = broken_off(store.stats, step)
         assert everything(store) == before
         step += 5
@@ -146,7 +146,7 @@ def test_an_interrupted_wait_leaves_nobody_to_be_woken_in_vain(monkeypatch: pyte
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_is_told_that_it_has_only_a_copy() -> None:
     store = Memory()
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -169,14 +169,14 @@ def test_a_forked_child_is_told_that_it_has_only_a_copy() -> None:
 
 def test_two_event_loops_in_two_threads_share_one_store() -> None:
     store = Memory()
-    ids = [each.id for each in store.enqueue([entry() for _ in range(400)])]
+    ids = [each.id for each in store.enqueue([build_record() for _ in range(400)])]
 
     async def work(worker: str) -> list[str]:
         claimed = []
         while taken := await asyncio.to_thread(take, store, limit=3, worker=worker):
             for each in taken:
                 claimed.append(each.id)
-                assert await asyncio.to_thread(settle, store, completed(each))
+                assert await asyncio.to_thread(settle, store, build_completion(each))
         return claimed
 
     async def loop_of(name: str) -> list[str]:
@@ -190,14 +190,14 @@ def test_two_event_loops_in_two_threads_share_one_store() -> None:
 
 
 BAD_URLS = {
-    "memory:": "'memory:' does not name a store; a URL begins with memory://",
+    "memory:": "'memory:' is not a store URL; begin it with memory://",
     "memry://": "did you mean 'memory://'",
     "memory": "did you mean 'memory://'",
     "Memory://": "did you mean 'memory://'",
-    "": "'' does not name a store",
-    "ftp://host/x": "'ftp://host/x' does not name a store",
-    "memory://name/path": "'memory://name/path' must be 'memory://' or 'memory://name'",
-    "memory:// ": "must be 'memory://' or 'memory://name'",
+    "": "'' is not a store URL",
+    "ftp://host/x": "'ftp://host/x' is not a store URL",
+    "memory://name/path": "invalid URL 'memory://name/path': use 'memory://' or 'memory://name'",
+    "memory:// ": "use 'memory://' or 'memory://name'",
     "memory://?size=3": "has no option 'size'",
 }
 
@@ -211,7 +211,7 @@ def test_a_url_that_names_no_store_is_refused_with_the_remedy(url: str) -> None:
 
 
 def test_what_is_not_a_url_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"a store is named by a URL such as 'sqlite:///tenure.db', not by 7"):
+    with pytest.raises(ConfigurationError, match=r"store must be a URL such as 'sqlite:///tenure.db', not 7"):
         open_backend(7)  # type: ignore[arg-type]
 
 
@@ -237,7 +237,7 @@ def test_what_is_not_a_url_is_refused() -> None:
     ],
 )
 def test_a_password_is_never_shown(url: str, shown: str) -> None:
-    assert masked(url) == masked(shown) == shown
+    assert mask_password(url) == mask_password(shown) == shown
 
 
 @pytest.mark.parametrize("url", ["nope://ada:s3cret@host", "memory://ada:s3cret@h?x=1", "memory://ada:s3cret@h/p"])
@@ -251,22 +251,24 @@ def test_a_wrong_url_is_refused_without_its_password(url: str) -> None:
 def test_nothing_is_left_in_memory_of_jobs_that_were_forgotten() -> None:
     store = Memory()
     for n in range(300):
-        store.enqueue([entry(f"t{n}", queue=f"q{n}", key=f"k{n}", id=f"a{n}"), entry(f"t{n}", id=f"b{n}", delay=60)])
+        store.enqueue(
+            [build_record(f"t{n}", queue=f"q{n}", key=f"k{n}", id=f"a{n}"), build_record(f"t{n}", id=f"b{n}", delay=60)]
+        )
         store.move([f"b{n}"], Move.CANCEL)
         (taken,) = take(store, worker=f"w{n}")
-        settle(store, completed(taken))
+        settle(store, build_completion(taken))
     store.purge(Purge(older_than=0, limit=1_000))
 
     assert {name: place for name, place in vars(store._index).items() if len(place)} == {}
-    assert len(store._catalogue._order) < 200
+    assert len(store._enqueue_order._sequences) < 200
 
 
 def test_nothing_is_left_in_memory_of_workers_that_were_silent_for_long() -> None:
     clock = Clock()
     store = Memory(clock=clock)
-    store.beat(Beat(name="long gone", host="h", pid=1, version="1"), ttl=30)
-    clock.advance(EVIDENCE_KEPT + 30)
+    store.beat(Heartbeat(name="long gone", host="h", pid=1, version="1"), ttl=30)
+    clock.advance(SILENT_WORKER_TTL + 30)
 
-    store.beat(Beat(name="alive", host="h", pid=2, version="1"), ttl=30)
+    store.beat(Heartbeat(name="alive", host="h", pid=2, version="1"), ttl=30)
 
     assert list(store._registry._workers) == ["alive"]

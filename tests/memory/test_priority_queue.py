@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenure.backends.memory.priority_queue import Line, pop_in_order
+from tenure.backends.memory.priority_queue import PriorityQueue, pop_in_order
 
 steps = st.lists(
     st.one_of(
@@ -18,7 +18,7 @@ steps = st.lists(
 @settings(derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_the_first_is_always_the_smallest_of_what_is_in_the_line(steps: list[tuple[str, str, int]]) -> None:
-    line, plain = Line(), dict[str, tuple[int, str]]()
+    line, plain = PriorityQueue(), dict[str, tuple[int, str]]()
 
     for step, id, number in steps:
         match step:
@@ -33,11 +33,11 @@ def test_the_first_is_always_the_smallest_of_what_is_in_the_line(steps: list[tup
         first = line.first()
         assert first == min(plain.values(), default=None)
         assert len(line) == len(plain)
-        assert line.number_before((5, "c"), 99) == sum(place < (5, "c") for place in plain.values())
+        assert line.count_before((5, "c"), 99) == sum(place < (5, "c") for place in plain.values())
 
 
 def test_a_line_whose_entries_move_for_ever_does_not_grow() -> None:
-    line = Line()
+    line = PriorityQueue()
 
     for number in range(10_000):
         line.put((number, "a"))
@@ -48,7 +48,7 @@ def test_a_line_whose_entries_move_for_ever_does_not_grow() -> None:
 
 
 def test_a_line_that_is_emptied_from_the_back_does_not_grow() -> None:
-    line = Line()
+    line = PriorityQueue()
     line.put((0, "front"))
 
     for number in range(1, 10_000):
@@ -60,17 +60,17 @@ def test_a_line_that_is_emptied_from_the_back_does_not_grow() -> None:
 
 
 def test_no_more_is_counted_in_a_line_than_was_asked_for() -> None:
-    line = Line()
+    line = PriorityQueue()
     for number in range(100):
         line.put((number, str(number)))
 
-    assert line.number_before((50, ""), 7) == 7
-    assert line.number_before((50, ""), 0) == 0
+    assert line.count_before((50, ""), 7) == 7
+    assert line.count_before((50, ""), 0) == 0
 
 
-def lines_of(*numbers: int) -> list[Line]:
+def lines_of(*numbers: int) -> list[PriorityQueue]:
     """Return three lines that share these numbers."""
-    lines = [Line() for _ in range(3)]
+    lines = [PriorityQueue() for _ in range(3)]
     for number in numbers:
         lines[number % 3].put((number, str(number)))
     return lines

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tenure.core.job import Ending, Entry, Job, Outcome, Progress, State
+from tenure.core.job import Ending, Job, JobRecord, Outcome, Progress, State
 from tenure.core.operations import (
-    Beat,
     Claimed,
+    ClaimOutlook,
     ClaimRequest,
     Count,
     Enqueued,
     Event,
     Extension,
+    Heartbeat,
     Hold,
-    Holding,
+    HoldStatus,
     Move,
     Moved,
     Page,
@@ -34,17 +35,16 @@ from tenure.core.operations import (
     Schema,
     Settlement,
     Slot,
-    Standing,
     Stats,
     StatsRow,
-    Worker,
+    WorkerInfo,
 )
 from tenure.errors import KeyTaken
 
 
 @dataclass
 class Row:
-    entry: Entry
+    entry: JobRecord
     created_at: datetime
     run_at: datetime
     state: str = "queued"
@@ -83,10 +83,10 @@ class Naive:
         self.rows: list[Row] = []
         self.paused: set[str] = set()
         self.events: list[tuple[datetime, str, str]] = []
-        self.beats: dict[str, tuple[Beat, datetime, datetime, datetime]] = {}
+        self.beats: dict[str, tuple[Heartbeat, datetime, datetime, datetime]] = {}
         self.last_slots: dict[str, datetime] = {}
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+    def enqueue(self, entries: Sequence[JobRecord]) -> list[Enqueued]:
         before, events = list(self.rows), list(self.events)
         try:
             return [self._enqueue(entry) for entry in entries]
@@ -94,7 +94,7 @@ class Naive:
             self.rows, self.events = before, events
             raise
 
-    def _enqueue(self, entry: Entry) -> Enqueued:
+    def _enqueue(self, entry: JobRecord) -> Enqueued:
         for row in self.rows:
             if row.entry.id == entry.id:
                 return Enqueued(id=entry.id, created=False)
@@ -111,7 +111,7 @@ class Naive:
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
         last_at = self.last_slots.get(name, self.clock())
         moments = sorted({slot.at for slot in slots if slot.at > last_at})
-        entries = [next(slot.entry for slot in slots if slot.at == at) for at in moments]
+        entries = [next(slot.record for slot in slots if slot.at == at) for at in moments]
         ids = [each.id for each in self.enqueue(entries)]
         self.last_slots[name] = max([last_at, *moments])
         return Scheduled(now=self.clock(), last_at=self.last_slots[name], ids=ids)
@@ -138,16 +138,16 @@ class Naive:
                 self._count(row.entry.queue, "claimed")
         return Claimed(jobs=[row.job() for row in held])
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         answers = []
         for extension in extensions:
             row = self._held(extension.hold)
             if row is None or row.leased_until is None:
-                answers.append(Holding.LOST)
+                answers.append(HoldStatus.LOST)
                 continue
             row.leased_until = max(row.leased_until, self.clock() + timedelta(seconds=extension.lease))
             row.progress = extension.progress or row.progress
-            answers.append(Holding.CANCEL_REQUESTED if row.cancel_requested else Holding.HELD)
+            answers.append(HoldStatus.CANCEL_REQUESTED if row.cancel_requested else HoldStatus.HELD)
         return answers
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
@@ -210,12 +210,12 @@ class Naive:
         return answers
 
     def _evidence(self, row: Row, *, is_said_dead: bool) -> str:
-        claimed = f"had claimed the job at {str(row.started_at).replace(' ', 'T')}"
-        ran_out = f"the lease ran out at {str(row.leased_until).replace(' ', 'T')}; worker '{row.worker}' {claimed}"
-        text = f"worker '{row.worker}' was said to be dead; it {claimed}" if is_said_dead else ran_out
+        claimed = f"claimed the job at {str(row.started_at).replace(' ', 'T')}"
+        ran_out = f"lease expired at {str(row.leased_until).replace(' ', 'T')}; worker '{row.worker}' {claimed}"
+        text = f"worker '{row.worker}' was reported dead; it {claimed}" if is_said_dead else ran_out
         if self._is_remembered(str(row.worker)):
             beat, _, beat_at, _ = self.beats[str(row.worker)]
-            text += f" and last gave a sign of life at {str(beat_at).replace(' ', 'T')}"
+            text += f"; last heartbeat at {str(beat_at).replace(' ', 'T')}"
             text += f" (host '{beat.host}', pid {beat.pid})"
         return text
 
@@ -332,7 +332,7 @@ class Naive:
             )
         return Stats(rows=tuple(rows), paused=tuple(sorted(self.paused)))
 
-    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+    def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
         now, row = self.clock(), self._row(id)
         if row is None:
             return None
@@ -347,12 +347,12 @@ class Naive:
             and (queues is None or each.entry.queue in queues)
             and (types is None or each.entry.type in types)
         ]
-        return Standing(
+        return ClaimOutlook(
             now=now,
             job=row.job(),
             is_paused=row.entry.queue in self.paused,
             ahead=len(ahead),
-            holder=None if beat is None else Worker.of(beat, started_at=started_at, beat_at=beat_at),
+            holder=None if beat is None else WorkerInfo.from_heartbeat(beat, started_at=started_at, beat_at=beat_at),
         )
 
     def counts(self, since: float) -> list[Count]:
@@ -364,7 +364,7 @@ class Naive:
             if at >= start
         ]
 
-    def beat(self, beat: Beat, ttl: float) -> None:
+    def beat(self, beat: Heartbeat, ttl: float) -> None:
         now = self.clock()
         started_at = next((each.started_at for each in self.workers() if each.name == beat.name), now)
         self.beats[beat.name] = beat, started_at, now, now + timedelta(seconds=ttl)
@@ -374,9 +374,9 @@ class Naive:
     def migrate(self) -> Schema:
         return Schema(before=1, now=1)
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerInfo]:
         return [
-            Worker.of(
+            WorkerInfo.from_heartbeat(
                 beat,
                 started_at=started_at,
                 beat_at=beat_at,
@@ -422,7 +422,7 @@ class Naive:
         is_held = row is not None and row.state == "running" and (row.fence, row.token) == (hold.fence, hold.token)
         return row if is_held else None
 
-    def _key_holder(self, entry: Entry) -> Row | None:
+    def _key_holder(self, entry: JobRecord) -> Row | None:
         if entry.key is None:
             return None
         live = [row for row in self.rows if row.state in {"queued", "running"}]

@@ -16,10 +16,10 @@ from itertools import count
 from typing import Any
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.pipeline import Step
-from tenure.backends.postgres.statements import statement
-from tenure.core.operations import Beat, Purge
-from tenure.testing.conformance.building import completed, entry, job_of, settle, take_one
+from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.postgres.statements import make_statement
+from tenure.core.operations import Heartbeat, Purge
+from tenure.testing.conformance.building import build_completion, build_record, job_of, settle, take_one
 from tests.playing import Interrupts, play_in, wait_for
 from tests.postgres.stores import Place
 from tests.processes.stage import until
@@ -27,9 +27,9 @@ from tests.processes.stage import until
 LONG = 120
 """Seconds after which something that has to happen counts as not happening."""
 
-BEAT = Beat(name="w1", host="here", pid=1, version="1", concurrency=1, queues=None, types=None, quiet_for=0)
+BEAT = Heartbeat(name="w1", host="here", pid=1, version="1", concurrency=1, queues=None, types=None, quiet_for=0)
 
-SESSION = statement("select to_json(pg_backend_pid())")
+SESSION = make_statement("select to_json(pg_backend_pid())")
 SESSIONS = "select pid from pg_stat_activity where application_name = %s"
 
 
@@ -40,11 +40,11 @@ def play(name: str, place: Place, *arguments: object) -> Any:
 
 def use(store: PostgreSQL, id: str) -> None:
     """Have a job of one's own, from beginning to end."""
-    store.enqueue([entry(id=id, queue=id)])
+    store.enqueue([build_record(id=id, queue=id)])
     store.wait((id,), None, LONG)
     taken = take_one(store, queues=(id,), token=f"token of {id}")
     assert taken.id == id
-    assert settle(store, completed(taken))
+    assert settle(store, build_completion(taken))
     assert job_of(store, id).state == "completed"
 
 
@@ -71,12 +71,12 @@ def child_ends(place: Place) -> object:
     transacted = transact(store)
     # It waits for jobs that never come, so that there is a listener.
     threading.Thread(target=store.wait, args=(("never",), None, LONG), daemon=True).start()
-    until(lambda: store._wakeups._listener.hears)
+    until(lambda: store._waiter._listener.is_connected)
     before = place.execute(SESSIONS, place.schema)
     codes = wait_for([forked(partial(use_another_session, store, before))])
     use(store, "parent")
     has_all = transact(store) == transacted and set(before) <= set(place.execute(SESSIONS, place.schema))
-    hears = store._wakeups._listener.hears
+    hears = store._waiter._listener.is_connected
     store.close()
     return {"codes": codes, "has all": has_all, "hears": hears}
 
@@ -84,7 +84,7 @@ def child_ends(place: Place) -> object:
 def use_another_session(store: PostgreSQL, others: Sequence[tuple[int]]) -> None:
     use(store, "child")
     assert (transact(store),) not in others
-    (mine,) = store.database.ask([Step(SESSION)])
+    (mine,) = store.database.execute([BoundQuery(SESSION)])
     assert (mine,) not in others
 
 

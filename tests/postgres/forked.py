@@ -5,17 +5,19 @@ import os
 import sys
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.pipeline import Wire
-from tenure.backends.shared import waiter as watches
-from tenure.testing.conformance.building import entry
+from tenure.backends.postgres.pipeline import PipelineConnection
+from tenure.backends.shared import waiter
+from tenure.testing.conformance.building import build_record
 from tests.postgres.waiting import HOUR, waiting
 
 
 def listen(store: PostgreSQL) -> list[int]:
     """Wait for nothing until wake-ups are heard; return the number of the session that hears them."""
-    while not store._wakeups._listener.hears:
+    while not store._waiter._listener.is_connected:
         store.wait(["nothing"], None, 0.01)
-    return [each._pg.backend_pid for each in store._wakeups._listener.opened() if isinstance(each, Wire)]
+    return [
+        each._pg.backend_pid for each in store._waiter._listener.open_handles() if isinstance(each, PipelineConnection)
+    ]
 
 
 def in_a_child(store: PostgreSQL, parents: list[int]) -> int:
@@ -25,9 +27,9 @@ def in_a_child(store: PostgreSQL, parents: list[int]) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     code = 1
     try:
-        assert not store._wakeups._listener.hears
+        assert not store._waiter._listener.is_connected
         assert listen(store) != parents
-        store.enqueue([entry(id="by a child", queue="other")])
+        store.enqueue([build_record(id="by a child", queue="other")])
         store.close()
         code = 0
     finally:
@@ -39,9 +41,9 @@ def main(url: str) -> None:
     store, other = PostgreSQL(url), PostgreSQL(url)
     before = listen(store)
     code = in_a_child(store, before)
-    watches.LONGEST_POLL = HOUR
+    waiter.LONGEST_POLL = HOUR
     with waiting(store, "mail") as thread:
-        other.enqueue([entry(id="by another", queue="mail")])
+        other.enqueue([build_record(id="by another", queue="mail")])
     seen = {"child": code, "is the same session": listen(store) == before, "is woken": not thread.is_alive()}
     store.close()
     other.close()

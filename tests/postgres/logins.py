@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from tenure.backends.postgres import roles
-from tenure.backends.postgres.printable_sql import texts_at
+from tenure.backends.postgres.printable_sql import sql_at
 from tests.postgres.stores import Place
 
 LoggedIn = Callable[[str], Place]
@@ -15,7 +15,7 @@ LoggedIn = Callable[[str], Place]
 @contextmanager
 def made_roles(place: Place) -> Iterator[LoggedIn]:
     """Make the roles of a store that is there; on leaving they are gone, with all members."""
-    place.execute(texts_at(place.url, place.url)["roles"])
+    place.execute(sql_at(place.url, place.url)["roles"])
     made = [f"{place.schema}_{role}" for role in roles.ROLES]
 
     def log_in(role: str) -> Place:

@@ -3,7 +3,7 @@
 from functools import cache
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.backend import BESIDE
+from tenure.backends.postgres.backend import CONCURRENT_SETTLE_MINIMUM
 from tenure.testing import Clock
 from tests import operations
 from tests.operations import Given, Operation, stored
@@ -13,7 +13,7 @@ from tests.servers.postgres import Server
 
 def given(store: PostgreSQL, clock: Clock) -> Given:
     """Store jobs of which so many are held that they are completed beside a claim."""
-    return operations.given(store, clock, held=BESIDE)
+    return operations.given(store, clock, held=CONCURRENT_SETTLE_MINIMUM)
 
 
 @cache

@@ -61,7 +61,7 @@ def take_all(place: Place) -> None:
         claimed = store.claim(asked := request())
         while claimed.jobs:
             write([(job.id, job.fence) for job in claimed.jobs])
-            settlements = [transitions.completed(hold_of(job, asked)) for job in claimed.jobs]
+            settlements = [transitions.build_completion(hold_of(job, asked)) for job in claimed.jobs]
             hint = random.choice([None, claimed.hint])
             landed, claimed = store.exchange(settlements, asked := request(hint=hint))
             assert all(landed)
@@ -129,7 +129,7 @@ def hold_until_dawn(place: Place, holding: int, dawn: int, night: int) -> None:
             claim.complete("frozen")
         except tenure.ClaimLost:
             # The claim may know by its own clock. So the store is asked as well.
-            assert jobs._backend.settle([transitions.completed(claim.lease.hold, "frozen")]) == [False]
+            assert jobs._backend.settle([transitions.build_completion(claim.lease.hold, "frozen")]) == [False]
         else:
             raise AssertionError(f"{claim.id} was completed by one that did not hold it")
 
@@ -152,7 +152,7 @@ def opened_at_once(place: Place, number: str) -> object:
     def act(n: int) -> None:
         while time.monotonic() < starts_at:
             pass
-        place.open().enqueue([NewJob("work").entry(f"job-{n}")])
+        place.open().enqueue([NewJob("work").record(f"job-{n}")])
 
     return wait_for([fork(partial(act, n)) for n in range(int(number))])
 
@@ -164,8 +164,8 @@ def enqueued_twice(place: Place, number: str, processes: str) -> object:
 
     def act() -> None:
         random.seed(os.getpid())
-        ids = [NewJob("work").entry(f"job-{n}") for n in range(int(number))]
-        keys = [NewJob("work", key=f"key-{n}").entry(uuid4().hex) for n in range(int(number))]
+        ids = [NewJob("work").record(f"job-{n}") for n in range(int(number))]
+        keys = [NewJob("work", key=f"key-{n}").record(uuid4().hex) for n in range(int(number))]
         entries = random.sample(ids + keys, k=2 * int(number))
         store = place.open()
         for start in range(0, len(entries), 20):
@@ -231,7 +231,7 @@ def fill(place: Place, number: int) -> None:
     """Make the store, with so many jobs, and a table for effects."""
     store = place.open()
     patient = NewJob("work", max_attempts=None, max_crashes=1_000)
-    entries = [patient.entry(f"job-{n}") for n in range(number)]
+    entries = [patient.record(f"job-{n}") for n in range(number)]
     for start in range(0, number, PART):
         store.enqueue(entries[start : start + PART])
     store.close()

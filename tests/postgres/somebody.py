@@ -10,10 +10,10 @@ from typing import TypeVar
 import psycopg
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.database import Ask
+from tenure.backends.postgres.database import Execute
 from tenure.backends.postgres.enqueue import decide_and_store
-from tenure.core.job import Entry
-from tenure.testing.conformance.racing import PATIENCE, Racer
+from tenure.core.job import JobRecord
+from tenure.testing.conformance.racing import RACE_TIMEOUT, Racer
 from tests.postgres.stores import Place
 
 A = TypeVar("A")
@@ -30,22 +30,22 @@ def doing(place: Place, text: str) -> Iterator[None]:
 
 
 @contextmanager
-def enqueueing(store: PostgreSQL, given: Entry) -> Iterator[None]:
+def enqueueing(store: PostgreSQL, given: JobRecord) -> Iterator[None]:
     """Have somebody enqueue this job, in a transaction that is committed when the block is left."""
     stored, may_commit = threading.Event(), threading.Event()
 
-    def enqueue(ask: Ask) -> None:
+    def enqueue(ask: Execute) -> None:
         decide_and_store(store.database, ask, [given])
         stored.set()
-        assert may_commit.wait(PATIENCE)
+        assert may_commit.wait(RACE_TIMEOUT)
 
-    enqueuing = Racer().start(lambda: store.database.talk(enqueue))
-    assert stored.wait(PATIENCE)
+    enqueuing = Racer().start(lambda: store.database.transact(enqueue))
+    assert stored.wait(RACE_TIMEOUT)
     try:
         yield
     finally:
         may_commit.set()
-        enqueuing.result(PATIENCE)
+        enqueuing.result(RACE_TIMEOUT)
 
 
 def started(place: Place, action: Callable[[], A]) -> "Future[A]":
@@ -57,6 +57,6 @@ def started(place: Place, action: Callable[[], A]) -> "Future[A]":
 
 def wait_for_a_waiter(place: Place) -> None:
     """Return when somebody waits for the lock of another."""
-    ends_at = time.monotonic() + PATIENCE
+    ends_at = time.monotonic() + RACE_TIMEOUT
     while not place.execute(WAITING, place.schema):
         assert time.monotonic() < ends_at, "nobody waits"

@@ -9,12 +9,12 @@ from uuid import uuid4
 import psycopg
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.pipeline import Step
-from tenure.backends.postgres.statements import statement
-from tenure.backends.protocol import Clock
+from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.postgres.statements import make_statement
+from tenure.backends.protocol import StoreClock
 from tests.servers.sessions import by_hand
 
-FLUSH = statement("select to_json(true) from pg_stat_force_next_flush()")
+FLUSH = make_statement("select to_json(true) from pg_stat_force_next_flush()")
 
 BLOCKS = """
     select sum(heap_blks_hit + heap_blks_read + coalesce(idx_blks_hit, 0) + coalesce(idx_blks_read, 0))
@@ -34,7 +34,7 @@ class Place:
     def url(self) -> str:
         return f"{self.server}{'&' if '?' in self.server else '?'}schema={self.schema}"
 
-    def open(self, options: str = "", *, clock: Clock | None = None) -> PostgreSQL:
+    def open(self, options: str = "", *, clock: StoreClock | None = None) -> PostgreSQL:
         """Return a handle on the store; `options` are appended to the URL."""
         return PostgreSQL(self.url + options, clock=clock)
 
@@ -63,7 +63,7 @@ class Place:
 
     def _touched(self, store: PostgreSQL) -> int:
         # The session tells its numbers when it is next idle.
-        store.database.ask([Step(FLUSH)])
+        store.database.execute([BoundQuery(FLUSH)])
         ((number,),) = self.execute(BLOCKS, self.schema)
         return int(number)
 

@@ -65,12 +65,12 @@ def test_an_awaited_transaction_cannot_be_ended_from_within(claim: tenure.Claim,
         async with claim.aio.transaction() as connection:
             await database.write(connection, claim.id)
             for ending in (connection.commit, connection.rollback, connection.close):
-                with pytest.raises(tenure.ConfigurationError, match="committed when its block is left"):
+                with pytest.raises(tenure.ConfigurationError, match="commits when its block ends"):
                     await ending()
-            with pytest.raises(tenure.ConfigurationError, match="leave that out"):
+            with pytest.raises(tenure.ConfigurationError, match="do not use `with connection`"):
                 async with connection:
                     pass
-            with pytest.raises(tenure.ConfigurationError, match="leave out 'commit'"):
+            with pytest.raises(tenure.ConfigurationError, match="remove 'commit'"):
                 await connection.execute("commit")
             async with connection.transaction():
                 await database.write(connection, "in a savepoint")

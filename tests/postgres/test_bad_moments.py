@@ -1,4 +1,4 @@
-"""A fork or an interrupt at a bad moment: a session stays that of one process, an answer that of one question."""
+"""After a fork or an interrupt at any time, a session belongs to one process, and a response to one request."""
 
 import sys
 from collections.abc import Iterator
@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres import pipeline as wire
-from tenure.backends.postgres.pipeline import Step
-from tenure.backends.postgres.statements import statement
-from tenure.testing.conformance.building import entry, job_of
+from tenure.backends.postgres import PostgreSQL, pipeline
+from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.postgres.statements import make_statement
+from tenure.testing.conformance.building import build_record, job_of
 from tests.postgres.bad_moments import play
 from tests.postgres.stores import Place
 from tests.tiers import only_in_all
 
-BACKEND = statement("select to_json(pg_backend_pid())")
+BACKEND = make_statement("select to_json(pg_backend_pid())")
 
 
 class Interruption:
-    """Raises KeyboardInterrupt before a line of what speaks to the server, and again before some that follow."""
+    """Raises KeyboardInterrupt before a chosen line of the client code, and again before some later lines."""
 
     def __init__(self, line: int, *again: int) -> None:
         self._lines = {line, *(line + each for each in again)}
@@ -29,7 +28,7 @@ class Interruption:
         self.has_happened = False
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> "Interruption | None":
-        if frame.f_code.co_filename != wire.__file__:
+        if frame.f_code.co_filename != pipeline.__file__:
             return None
         self._number += event == "line"
         if event == "line" and self._number in self._lines:
@@ -51,14 +50,14 @@ def interrupting(interruption: Interruption) -> Iterator[None]:
 
 
 def test_a_connection_whose_answers_nobody_has_received_is_not_used_again(store: PostgreSQL) -> None:
-    pool, ask = store.database._pool, [Step(BACKEND)]
-    (first,) = store.database.ask(ask)
+    pool, ask = store.database._pool, [BoundQuery(BACKEND)]
+    (first,) = store.database.execute(ask)
 
-    with pool.wire() as unread:
+    with pool.connection() as unread:
         unread.send(ask)
         assert not unread.is_open
 
-    assert store.database.ask(ask) != [first]
+    assert store.database.execute(ask) != [first]
 
 
 def test_both_sides_of_a_fork_go_on_and_the_end_of_the_child_ends_no_session_of_the_parent(place: Place) -> None:
@@ -69,29 +68,29 @@ def test_both_sides_of_a_fork_go_on_and_the_end_of_the_child_ends_no_session_of_
 
 @only_in_all
 def test_a_child_does_not_hang_that_was_forked_while_other_threads_were_busy(place: Place) -> None:
-    """Takes long: the process forks again and again."""
+    """Slow: the process forks again and again."""
     codes = play("forked_while_busy", place, 6)
 
     assert codes == [0] * 6
 
 
 def test_interrupts_at_any_moment_leave_no_answer_for_another_and_no_connection_in_use(place: Place) -> None:
-    """Takes long: hundreds of interrupts."""
+    """Slow: hundreds of interrupts."""
     interrupts = play("interrupted", place, 80)
 
     assert interrupts == 80
 
 
-# A connection that is in nobody's hands at that moment is closed by the driver when it is collected, and it says so.
+# A connection without references at that time is closed by the garbage collector, and the driver warns.
 @only_in_all
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("again", [(), (2,)], ids=["once", "again while it is closed"])
 def test_an_interrupt_before_any_line_leaves_no_answer_for_another_and_no_connection_in_use(
     place: Place, again: tuple[int, ...]
 ) -> None:
-    """Takes long: each line of the code is interrupted once."""
+    """Slow: each line of the code is interrupted once."""
     store = place.open("&connections=1&timeout=60")
-    store.enqueue([entry(id="one"), entry(id="two")])
+    store.enqueue([build_record(id="one"), build_record(id="two")])
     line, has_happened = 0, True
 
     while has_happened:

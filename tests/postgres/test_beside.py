@@ -1,28 +1,36 @@
 """Many completions are done beside the claim that comes with them, where neither can see the other."""
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.backend import BESIDE
+from tenure.backends.postgres.backend import CONCURRENT_SETTLE_MINIMUM
 from tenure.testing import Clock
-from tenure.testing.conformance.building import Taken, completed, entry, ids_of, released, request, taken_by
-from tenure.testing.conformance.racing import at_once
+from tenure.testing.conformance.building import (
+    Taken,
+    as_taken,
+    build_completion,
+    build_record,
+    build_release,
+    ids_of,
+    request,
+)
+from tenure.testing.conformance.racing import run_concurrently
 from tests.postgres.stores import Place
 
-BATCH = 2 * BESIDE
+BATCH = 2 * CONCURRENT_SETTLE_MINIMUM
 
 
 def batch(store: PostgreSQL, hint: object = None, **options: float) -> tuple[list[Taken], object]:
     asked = request(limit=BATCH, hint=hint, **options)
     claimed = store.claim(asked)
-    return [taken_by(job, asked) for job in claimed.jobs], claimed.hint
+    return [as_taken(job, asked) for job in claimed.jobs], claimed.hint
 
 
 def test_with_a_hint_completions_and_claim_are_two_transactions_and_all_of_it_happens(
     place: Place, store: PostgreSQL
 ) -> None:
-    ids = [each.id for each in store.enqueue([entry() for _ in range(3 * BATCH)])]
+    ids = [each.id for each in store.enqueue([build_record() for _ in range(3 * BATCH)])]
     taken, hint = batch(store)
 
-    landed, claimed = store.exchange([completed(each) for each in taken], request(limit=BATCH, hint=hint))
+    landed, claimed = store.exchange([build_completion(each) for each in taken], request(limit=BATCH, hint=hint))
 
     assert all(landed)
     assert ids_of(claimed.jobs) == ids[BATCH : 2 * BATCH]
@@ -31,13 +39,13 @@ def test_with_a_hint_completions_and_claim_are_two_transactions_and_all_of_it_ha
 
 
 def test_without_a_hint_or_with_other_endings_it_is_one_transaction(place: Place, store: PostgreSQL) -> None:
-    store.enqueue([entry() for _ in range(4 * BATCH)])
+    store.enqueue([build_record() for _ in range(4 * BATCH)])
     first, hint = batch(store)
     second, _ = batch(store)
 
-    store.exchange([completed(each) for each in first], request(limit=BATCH))
+    store.exchange([build_completion(each) for each in first], request(limit=BATCH))
     exact = place.execute("select xmin::text from S.finished intersect select xmin::text from S.jobs")
-    given_back = [completed(each) for each in second[1:]] + [released(second[0])]
+    given_back = [build_completion(each) for each in second[1:]] + [build_release(second[0])]
     _, claimed = store.exchange(given_back, request(limit=BATCH, hint=hint))
 
     both = place.execute("select xmin::text from S.finished intersect select xmin::text from S.jobs")
@@ -48,11 +56,11 @@ def test_without_a_hint_or_with_other_endings_it_is_one_transaction(place: Place
 def test_a_lease_that_ran_out_is_completed_and_not_taken_back_by_the_claim_that_comes_with_it(place: Place) -> None:
     clock = Clock()
     store = place.open(clock=clock)
-    store.enqueue([entry() for _ in range(3 * BATCH)])
+    store.enqueue([build_record() for _ in range(3 * BATCH)])
     taken, hint = batch(store, lease=1.0)
     clock.advance(2)
 
-    landed, _ = store.exchange([completed(each) for each in taken], request(limit=BATCH, hint=hint))
+    landed, _ = store.exchange([build_completion(each) for each in taken], request(limit=BATCH, hint=hint))
 
     assert all(landed)
     assert store.stats().total("completed") == BATCH
@@ -60,9 +68,9 @@ def test_a_lease_that_ran_out_is_completed_and_not_taken_back_by_the_claim_that_
 
 
 def test_sent_again_it_changes_nothing_twice(store: PostgreSQL) -> None:
-    store.enqueue([entry() for _ in range(3 * BATCH)])
+    store.enqueue([build_record() for _ in range(3 * BATCH)])
     taken, hint = batch(store)
-    settlements, asked = [completed(each) for each in taken], request(limit=BATCH, hint=hint)
+    settlements, asked = [build_completion(each) for each in taken], request(limit=BATCH, hint=hint)
 
     first = store.exchange(settlements, asked)
     again = store.exchange(settlements, asked)
@@ -73,13 +81,13 @@ def test_sent_again_it_changes_nothing_twice(store: PostgreSQL) -> None:
 
 def test_many_who_do_so_with_few_connections_do_not_wait_for_each_other(place: Place) -> None:
     store = place.open("&connections=2&timeout=60")
-    store.enqueue([entry() for _ in range(9 * BATCH)])
+    store.enqueue([build_record() for _ in range(9 * BATCH)])
     batches = [batch(store) for _ in range(4)]
 
     def exchange(number: int) -> bool:
         taken, hint = batches[number]
-        landed, _ = store.exchange([completed(each) for each in taken], request(limit=BATCH, hint=hint))
+        landed, _ = store.exchange([build_completion(each) for each in taken], request(limit=BATCH, hint=hint))
         return all(landed)
 
-    assert at_once([lambda number=number: exchange(number) for number in range(4)]) == [True] * 4  # type: ignore[misc]
+    assert run_concurrently([lambda number=number: exchange(number) for number in range(4)]) == [True] * 4  # type: ignore[misc]
     store.close()

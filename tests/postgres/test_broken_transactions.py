@@ -208,7 +208,7 @@ def test_a_time_limit_that_ends_a_transaction_is_a_failure(jobs: tenure.Jobs) ->
 
     job = job_of(jobs)
     assert (job.state, job.attempts) == ("queued", 1)
-    assert "longer than its time limit" in job.errors[0]
+    assert "exceeded its time limit" in job.errors[0]
 
 
 def test_a_time_limit_that_ends_a_transaction_of_a_thread_is_a_failure(jobs: tenure.Jobs) -> None:
@@ -225,7 +225,7 @@ def test_a_time_limit_that_ends_a_transaction_of_a_thread_is_a_failure(jobs: ten
 
     job = job_of(jobs)
     assert (job.state, job.attempts, runs) == ("queued", 1, [1])
-    assert "longer than its time limit" in job.errors[0]
+    assert "exceeded its time limit" in job.errors[0]
 
 
 def test_a_cancel_ends_a_call_that_waits_for_somebody_elses_transaction(jobs: tenure.Jobs, place: Place) -> None:
@@ -369,4 +369,4 @@ def test_the_callers_error_goes_on_if_the_store_cannot_be_asked_about_its_transa
             claim.complete(connection=own)
             raise ZeroDivisionError
 
-        assert "could not be asked" in told.value.__notes__[0]
+        assert "could not check whether your transaction" in told.value.__notes__[0]

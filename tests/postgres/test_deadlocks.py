@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 import psycopg
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.core.operations import Beat, Extension, Move, Purge, Refusal
-from tenure.testing.conformance.building import ENDINGS, Taken, entry, failed, take
-from tenure.testing.conformance.racing import PATIENCE
+from tenure.core.operations import Extension, Heartbeat, Move, Purge, Refusal
+from tenure.testing.conformance.building import ENDINGS, Taken, build_failure, build_record, take
+from tenure.testing.conformance.racing import RACE_TIMEOUT
 from tests.postgres.somebody import started
 from tests.postgres.stores import Place
 from tests.tiers import only_in_all
@@ -56,7 +56,7 @@ class Holds:
 def settle_some(store: PostgreSQL, holds: Holds) -> None:
     taken = holds.in_some_order()
     store.settle([random.choice(list(ENDINGS.values()))(each) for each in taken])
-    store.enqueue([entry(id=each.id) for each in taken])
+    store.enqueue([build_record(id=each.id) for each in taken])
 
 
 def extend_all(store: PostgreSQL, holds: Holds) -> None:
@@ -88,7 +88,7 @@ def until_it_is_over(ends_at: float, failures: list[BaseException], action: Call
 def storm(store: PostgreSQL, seconds: float) -> list[BaseException]:
     """Have two who settle, one who extends, one who reaps and one who purges, all on the same jobs."""
     ids = [f"job-{n:04}" for n in range(JOBS)]
-    store.enqueue([entry(id=id, max_attempts=None, max_crashes=1_000_000) for id in ids])
+    store.enqueue([build_record(id=id, max_attempts=None, max_crashes=1_000_000) for id in ids])
     holds = Holds(store)
     failures: list[BaseException] = []
     actions: Sequence[Callable[[], None]] = [
@@ -106,7 +106,7 @@ def storm(store: PostgreSQL, seconds: float) -> list[BaseException]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(seconds + PATIENCE)
+        thread.join(seconds + RACE_TIMEOUT)
     assert not any(thread.is_alive() for thread in threads)
     return failures
 
@@ -127,26 +127,26 @@ def test_no_deadlock_comes_of_many_who_name_the_same_jobs_in_opposite_orders(pla
 def test_who_retries_failed_jobs_and_who_enqueues_their_keys_do_not_wait_each_for_each(
     place: Place, store: PostgreSQL
 ) -> None:
-    store.enqueue([entry(id="a", key="k1"), entry(id="b", key="k2")])
-    store.settle([failed(each, final=True) for each in take(store, limit=2)])
+    store.enqueue([build_record(id="a", key="k1"), build_record(id="b", key="k2")])
+    store.settle([build_failure(each, final=True) for each in take(store, limit=2)])
 
     with somebody_who_waits_for_nobody(place) as enqueue:
         enqueue(ENQUEUE.format(key="k1"))
         moving = started(place, lambda: store.move(["b", "a"], Move.RETRY))
         enqueue(ENQUEUE.format(key="k2"))
 
-    assert [each.refusal for each in moving.result(PATIENCE)] == [Refusal.KEY_TAKEN] * 2
+    assert [each.refusal for each in moving.result(RACE_TIMEOUT)] == [Refusal.KEY_TAKEN] * 2
 
 
 def test_workers_who_come_back_after_a_long_silence_do_not_wait_each_for_each(place: Place, store: PostgreSQL) -> None:
     for name in ("w1", "w2"):
-        store.beat(Beat(name=name, host="h", pid=1, version="1"), ttl=30)
+        store.beat(Heartbeat(name=name, host="h", pid=1, version="1"), ttl=30)
     place.execute("update S.workers set shown_until = now() - interval '3 days'")
 
     with somebody_who_waits_for_nobody(place) as beat:
         beat("delete from S.workers where name = 'w1'")
-        beating = started(place, lambda: store.beat(Beat(name="w1", host="h", pid=1, version="1"), ttl=30))
+        beating = started(place, lambda: store.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), ttl=30))
         beat("update S.workers set shown_until = now() + interval '1 minute' where name = 'w2'")
-    beating.result(PATIENCE)
+    beating.result(RACE_TIMEOUT)
 
     assert [each.name for each in store.workers()] == ["w1", "w2"]

@@ -12,14 +12,14 @@ from tenure.backends.postgres import PostgreSQL
 from tenure.core.operations import Purge, Query
 from tenure.testing.conformance.building import (
     Taken,
-    completed,
-    entry,
+    as_taken,
+    build_completion,
+    build_failure,
+    build_record,
+    build_release,
     extend,
-    failed,
-    released,
     request,
     take,
-    taken_by,
 )
 from tests.postgres.crowd import Crowd
 from tests.postgres.functions import Functions, functions_of, hold_of
@@ -74,7 +74,7 @@ def both(request: pytest.FixtureRequest, servers: Servers) -> Iterator[tuple[Fil
 
 def claim(store: PostgreSQL, limit: int, **options: tuple[str, ...]) -> list[Taken]:
     asked = request(limit=limit, **options)
-    taken = [taken_by(job, asked) for job in store.claim(asked).jobs]
+    taken = [as_taken(job, asked) for job in store.claim(asked).jobs]
     assert len(taken) == limit
     return taken
 
@@ -97,7 +97,7 @@ def test_a_claim_touches_no_more_pages_among_many_jobs_than_among_few(
 
 @pytest.mark.parametrize("limit", [1, 100])
 def test_a_settlement_touches_no_more_pages_however_it_ends(both: tuple[Filled, Filled], limit: int) -> None:
-    for ending in (completed, failed, released):
+    for ending in (build_completion, build_failure, build_release):
         costs = []
         for each in both:
             first, second = claim(each.store, limit), claim(each.store, limit)
@@ -135,8 +135,8 @@ def test_what_is_lost_or_was_settled_before_is_looked_up_at_the_same_cost(both: 
     costs = []
     for each in both:
         taken = claim(each.store, 100)
-        each.store.settle([completed(one) for one in taken])
-        costs.append(each.cost(lambda store: store.settle([failed(one) for one in taken])))  # noqa: B023
+        each.store.settle([build_completion(one) for one in taken])
+        costs.append(each.cost(lambda store: store.settle([build_failure(one) for one in taken])))  # noqa: B023
 
     few, many = costs
     assert many <= few * DEEPER + OTHERS
@@ -147,7 +147,7 @@ def test_what_is_lost_or_was_settled_before_is_looked_up_at_the_same_cost(both: 
     [
         lambda store: store.reap(),
         lambda store: take(store, types=("nobody",)),
-        lambda store: store.enqueue([entry() for _ in range(100)]),
+        lambda store: store.enqueue([build_record() for _ in range(100)]),
         lambda store: store.find(Query(limit=100, ids=("queued-7", "finished-7", "none"))),
         lambda store: store.purge(Purge(older_than=86_400, limit=100)),
         lambda store: extend(store, take(store)[0].hold),

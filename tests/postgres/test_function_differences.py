@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.core.job import Ending, Entry, Job, Outcome, State
+from tenure.core.job import Ending, Job, JobRecord, Outcome, State
 from tenure.core.operations import Extension, Hold, Move, Query
 from tenure.errors import KeyTaken
 from tenure.testing.conformance.building import (
     Taken,
-    cancelled,
-    completed,
-    entry,
-    failed,
-    released,
+    as_taken,
+    build_cancellation,
+    build_completion,
+    build_failure,
+    build_record,
+    build_release,
+    build_retry,
+    build_snooze,
     request,
-    retried,
-    snoozed,
-    taken_by,
 )
 from tests.postgres.functions import Functions, functions_of
 from tests.postgres.stores import Place, new_place
@@ -45,7 +45,7 @@ class Done:
 
 
 class ByPython(Done):
-    def enqueue(self, entries: Sequence[Entry]) -> object:
+    def enqueue(self, entries: Sequence[JobRecord]) -> object:
         try:
             return [(each.id, each.created) for each in self.store.enqueue(entries)]
         except KeyTaken as exc:
@@ -54,7 +54,7 @@ class ByPython(Done):
     def claim(self, options: Mapping[str, Any]) -> object:
         asked = request(**options)
         jobs = self.store.claim(asked).jobs
-        self.claims |= {(job.id, job.fence): taken_by(job, asked) for job in jobs}
+        self.claims |= {(job.id, job.fence): as_taken(job, asked) for job in jobs}
         return [(job.id, job.fence) for job in jobs]
 
     def extend(self, claim: tuple[str, int]) -> object:
@@ -68,18 +68,18 @@ class ByPython(Done):
         taken = self.claims[claim]
         match outcome:
             case "completed":
-                return completed(taken, {"a": [1, None]})
+                return build_completion(taken, {"a": [1, None]})
             case "failed":
-                settlement = failed(taken, final=is_final)
+                settlement = build_failure(taken, final=is_final)
                 return replace(settlement, delay=HOUR) if settlement.state is State.QUEUED else settlement
             case "retried":
-                return retried(taken, delay=HOUR, why="not yet" if is_final else None)
+                return build_retry(taken, delay=HOUR, why="not yet" if is_final else None)
             case "snoozed":
-                return snoozed(taken, HOUR)
+                return build_snooze(taken, HOUR)
             case "released":
-                return released(taken)
+                return build_release(taken)
             case _:
-                return cancelled(taken, "no more" if is_final else None)
+                return build_cancellation(taken, "no more" if is_final else None)
 
     def reap(self) -> object:
         return [(each.id, each.state.value, each.worker, each.fence) for each in self.store.reap()]
@@ -88,7 +88,7 @@ class ByPython(Done):
 class ByFunctions(Done):
     sql: Functions
 
-    def enqueue(self, entries: Sequence[Entry]) -> object:
+    def enqueue(self, entries: Sequence[JobRecord]) -> object:
         rows = self.sql.enqueue(*(as_json(each) for each in entries))
         taken = [row["id"] for row in rows if row["key_taken"]]
         return f"the key is taken by {taken[0]}" if taken else [(row["id"], row["created"]) for row in rows]
@@ -131,9 +131,9 @@ class ByFunctions(Done):
         return [tuple(row.values()) for row in self.sql.rows("reap")]
 
 
-def as_json(entry: Entry) -> dict[str, Any]:
+def as_json(entry: JobRecord) -> dict[str, Any]:
     """Return an entry as another language writes it."""
-    job = {name: getattr(entry, name) for name in Entry.__slots__}
+    job = {name: getattr(entry, name) for name in JobRecord.__slots__}
     job["run_at"] = None if entry.run_at is None else entry.run_at.isoformat()
     job["delay"] = None if entry.run_at is not None else entry.delay
     return job
@@ -187,12 +187,12 @@ class Play:
         entries = [self._entry() for _ in range(self._random.randint(1, 4))]
         return self._python.enqueue(entries), self._sql.enqueue(entries)
 
-    def _entry(self) -> Entry:
+    def _entry(self) -> JobRecord:
         choose = self._random.choice
         when: dict[str, Any] = choose(
             [{}, {}, {"delay": HOUR}, {"run_at": datetime.fromisoformat("2001-01-01T00:00:00+00:00")}]
         )
-        return entry(
+        return build_record(
             choose("xy"),
             id=f"id-{self._random.randint(1, 60)}",
             queue=choose("ab"),

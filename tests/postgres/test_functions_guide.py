@@ -92,7 +92,7 @@ def test_the_guide_names_every_function_with_its_parameters_and_columns(place: P
         where pronamespace = %s::regnamespace and proname = any (%s)
         """,
         place.schema,
-        functions.names(),
+        functions.public_names(),
     )
 
     assert told == dict(rows)

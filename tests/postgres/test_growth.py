@@ -7,7 +7,7 @@ import pytest
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.core.operations import Move, Query
-from tenure.testing.conformance.building import cancelled, completed, entry, take
+from tenure.testing.conformance.building import build_cancellation, build_completion, build_record, take
 from tests.postgres.stores import Place
 
 TABLES = ("jobs", "finished", "history", "lanes", "counts", "paused", "workers")
@@ -38,12 +38,12 @@ GROW = (
 
 
 def enqueue(store: PostgreSQL) -> object:
-    return store.enqueue([entry() for _ in range(10)])
+    return store.enqueue([build_record() for _ in range(10)])
 
 
 def enqueue_with_keys(store: PostgreSQL) -> object:
-    given = [entry() for _ in range(10)]
-    return store.enqueue([entry(id=each.id, key=each.id) for each in given])
+    given = [build_record() for _ in range(10)]
+    return store.enqueue([build_record(id=each.id, key=each.id) for each in given])
 
 
 def cancel_and_retry(store: PostgreSQL) -> object:
@@ -68,10 +68,10 @@ OPERATIONS: Mapping[str, Callable[[PostgreSQL], object]] = {
 def small(place: Place) -> Iterator[PostgreSQL]:
     """A store with few jobs, of which the server knows that they are few; on one connection."""
     store = place.open("&connections=1")
-    store.enqueue([entry(id=id, queue="few", max_crashes=1_000) for id in ("a", "b", "c")])
-    store.enqueue([entry(queue="x") for _ in range(FEW)])
+    store.enqueue([build_record(id=id, queue="few", max_crashes=1_000) for id in ("a", "b", "c")])
+    store.enqueue([build_record(queue="x") for _ in range(FEW)])
     held = take(store, limit=FEW, queues=("x",))
-    store.settle([(completed if n % 2 else cancelled)(each) for n, each in enumerate(held)])
+    store.settle([(build_completion if n % 2 else build_cancellation)(each) for n, each in enumerate(held)])
     for table in TABLES:
         place.execute(f"alter table S.{table} set (autovacuum_enabled = false)")
         place.execute(f"vacuum analyze S.{table}")

@@ -1,6 +1,6 @@
-"""NOTIFY wakes the handles that wait, and a listener knows whether it hears.
+"""NOTIFY wakes waiting stores, and a listener detects whether it receives notifications.
 
-What holds for the waits of every store is in tests/stores/test_wakeups.py.
+tests/stores/test_wakeups.py has the tests common to all stores.
 """
 
 import json
@@ -13,14 +13,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres import PostgreSQL, notifier
 from tenure.backends.postgres import listener as listening
-from tenure.backends.postgres import notifier as ringing
 from tenure.backends.postgres.listener import Listener
-from tenure.backends.postgres.notifier import channel_of, ring_of
-from tenure.backends.shared import waiter as watches
+from tenure.backends.postgres.notifier import channel_of, parse_notification
+from tenure.backends.shared import waiter
 from tenure.testing import Clock
-from tenure.testing.conformance.building import entry, take, take_one
+from tenure.testing.conformance.building import build_record, take, take_one
 from tests.postgres.stores import Place
 from tests.postgres.waiting import HOUR, LIMIT, listen, waiting
 from tests.servers.postgres import Server
@@ -32,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def place(postgres: Server, servers: Servers) -> Iterator[Place]:
-    """A schema that is emptied and used again."""
+    """A schema that is truncated and reused."""
     schema = servers.schemas.take(postgres)
     yield Place(postgres.url, schema)
     servers.schemas.give_back(postgres, schema)
@@ -40,7 +39,7 @@ def place(postgres: Server, servers: Servers) -> Iterator[Place]:
 
 @pytest.fixture
 def other(place: Place) -> Iterator[PostgreSQL]:
-    """Another handle on the store, as another process has it."""
+    """A second store object, like that of another process."""
     other = place.open()
     yield other
     other.close()
@@ -52,7 +51,7 @@ def listening_sessions(place: Place) -> set[int]:
 
 
 def cut_off_listener(place: Place) -> None:
-    """End the session that listens, and return when there is another one."""
+    """Terminate the session of the listener, and return when a new one exists."""
     before = listening_sessions(place)
     place.execute("select pg_terminate_backend(pid) from unnest(%s::int[]) pid", list(before))
     until(lambda: listening_sessions(place) - before)
@@ -61,11 +60,11 @@ def cut_off_listener(place: Place) -> None:
 def test_a_wait_in_the_same_process_is_ended_though_nothing_is_heard(
     store: PostgreSQL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening.Listener, "attend", lambda _: None)
-    monkeypatch.setattr(watches, "SHORTEST_POLL", HOUR)
+    monkeypatch.setattr(listening.Listener, "ensure_listening", lambda _: None)
+    monkeypatch.setattr(waiter, "SHORTEST_POLL", HOUR)
 
     with waiting(store, "mail") as thread:
-        store.enqueue([entry(queue="mail")])
+        store.enqueue([build_record(queue="mail")])
 
     assert not thread.is_alive()
 
@@ -75,10 +74,10 @@ def test_a_ring_names_the_queues_of_jobs_that_are_due_soon(place: Place, store: 
     with psycopg.connect(place.server, autocommit=True) as connection:
         connection.execute(f"listen {channel_of(place.schema)}".encode())
 
-        store.enqueue([entry(queue="later", delay=60)])
-        store.enqueue([entry(queue="mail"), entry(queue="post", delay=0.5)])
+        store.enqueue([build_record(queue="later", delay=60)])
+        store.enqueue([build_record(queue="mail"), build_record(queue="post", delay=0.5)])
         for notification in connection.notifies(timeout=LIMIT, stop_after=1):
-            heard |= ring_of(notification.payload).queues or set()
+            heard |= parse_notification(notification.payload).queues or set()
 
     assert heard == {"mail", "post"}
 
@@ -91,9 +90,9 @@ def test_a_listener_that_is_cut_off_listens_again(
     cut_off_listener(place)
 
     listen(store)
-    monkeypatch.setattr(watches, "LONGEST_POLL", HOUR)
+    monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
     with waiting(store, "mail") as thread:
-        other.enqueue([entry(queue="mail")])
+        other.enqueue([build_record(queue="mail")])
     assert not thread.is_alive()
 
 
@@ -101,107 +100,110 @@ def test_a_listener_that_is_cut_off_says_so_in_one_line_and_when_it_hears_again(
     place: Place, store: PostgreSQL, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, listening.__name__)
-    monkeypatch.setattr(listening, "PROOF", LIMIT)
+    monkeypatch.setattr(listening, "PING_TIMEOUT", LIMIT)
     listen(store)
 
     cut_off_listener(place)
     until(lambda: len(caplog.records) >= 2)
 
     cut_off, again = [record.message for record in caplog.records]
-    assert cut_off.startswith("wake-ups are not heard, and jobs are found by looking: ")
+    assert cut_off.startswith("LISTEN unavailable, polling once a second: ")
     assert "\n" not in cut_off
-    assert again == "wake-ups are heard"
+    assert again == "LISTEN connected"
 
 
 def test_a_listener_that_hears_nothing_of_itself_is_not_relied_on(
     store: PostgreSQL, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, listening.__name__)
-    monkeypatch.setattr(listening, "ENDING", LIMIT)
+    monkeypatch.setattr(listening, "CLOSE_TIMEOUT", LIMIT)
     changes: list[bool] = []
     address = store.database.address
 
     def ring_to_nobody(_: object) -> None:
-        # Not before: the listener has to connect within this time, too.
-        monkeypatch.setattr(listening, "PROOF", 0.01)
+        # Not earlier: the listener also has to connect within this time.
+        monkeypatch.setattr(listening, "PING_TIMEOUT", 0.01)
 
-    # As behind a pooler that gives each transaction another session.
+    # Like a pooler that gives each transaction a different session.
     listener = Listener(
         address,
         "a",
         connect=address.connect,
-        ring=ring_to_nobody,
-        heard=lambda _: None,
-        changed=lambda: changes.append(listener.hears),
+        ping=ring_to_nobody,
+        on_notification=lambda _: None,
+        on_change=lambda: changes.append(listener.is_connected),
     )
 
-    listener.attend()
+    listener.ensure_listening()
     until(lambda: changes)
     listener.close()
 
     assert changes == [False]
     assert [record.message for record in caplog.records] == [
-        "wake-ups are not heard, and jobs are found by looking: a ring was not heard within 0.01 s"
+        "LISTEN unavailable, polling once a second: a test notification did not arrive within 0.01 s"
     ]
 
 
 def test_a_listener_proves_itself_again_after_a_silence(store: PostgreSQL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "SILENCE", 0.01)
+    monkeypatch.setattr(listening, "PING_INTERVAL", 0.01)
     listen(store)
-    rings = store._wakeups._listener
+    rings = store._waiter._listener
     sent: list[None] = []
 
     def ring_to_nobody(_: object) -> None:
         sent.append(None)
 
-    monkeypatch.setattr(listening, "PROOF", 0.1)
-    monkeypatch.setattr(rings, "_ring", ring_to_nobody)
+    monkeypatch.setattr(listening, "PING_TIMEOUT", 0.1)
+    monkeypatch.setattr(rings, "_ping", ring_to_nobody)
 
-    until(lambda: sent and not rings.hears)
+    until(lambda: sent and not rings.is_connected)
 
 
 def test_a_listener_ends_when_nobody_waits_any_more(store: PostgreSQL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "LINGER", 0.01)
+    monkeypatch.setattr(listening, "LISTENER_IDLE_TTL", 0.01)
 
     store.wait(["mail"], None, 0.001)
 
-    until(lambda: store._wakeups._listener._thread is None)
+    until(lambda: store._waiter._listener._thread is None)
 
 
 def test_a_lease_that_ran_out_is_told_once_though_its_holder_is_ending_it(place: Place) -> None:
     clock = Clock()
     store = place.open(clock=clock)
-    store.enqueue([entry(id="slow", queue="mail")])
+    store.enqueue([build_record(id="slow", queue="mail")])
     take_one(store, lease=5)
-    wakeups = store._wakeups
-    watch = wakeups._watches.of(None, None)
+    wakeups = store._waiter
+    watch = wakeups._wait_groups.group_for(None, None)
     clock.advance(4.5)
-    assert wakeups._look(watch) == 0.5
+    assert wakeups._poll(watch) == 0.5
 
     clock.advance(0.5)
     with psycopg.connect(place.server) as connection:
         connection.execute(f"select from {place.schema}.jobs where id = 'slow' for update".encode())
-        told = wakeups._look(watch)
+        told = wakeups._poll(watch)
         taken = take(store)
-        told_again = wakeups._look(watch)
+        told_again = wakeups._poll(watch)
 
     assert (told, taken, told_again) == (0.0, [], None)
     store.close()
 
 
 def test_closing_sends_the_last_ring(place: Place, store: PostgreSQL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ringing, "INTERVAL", HOUR)
-    monkeypatch.setattr(ringing, "FLUSH", LIMIT)
+    monkeypatch.setattr(notifier, "NOTIFY_INTERVAL", HOUR)
+    monkeypatch.setattr(notifier, "FLUSH_TIMEOUT", LIMIT)
     with psycopg.connect(place.server, autocommit=True) as connection:
         connection.execute(f"listen {channel_of(place.schema)}".encode())
-        store.enqueue([entry(queue="mail")])
+        store.enqueue([build_record(queue="mail")])
         (first,) = connection.notifies(timeout=LIMIT, stop_after=1)
 
-        store.enqueue([entry(queue="post")])
+        store.enqueue([build_record(queue="post")])
         store.close()
 
         (last,) = connection.notifies(timeout=LIMIT, stop_after=1)
-    assert [ring_of(each.payload).queues for each in (first, last)] == [frozenset({"mail"}), frozenset({"post"})]
+    assert [parse_notification(each.payload).queues for each in (first, last)] == [
+        frozenset({"mail"}),
+        frozenset({"post"}),
+    ]
 
 
 def test_a_fork_listens_by_itself_and_leaves_its_parent_alone(place: Place) -> None:

@@ -8,31 +8,31 @@ import pytest
 import tenure
 from tenure.backends.postgres import PostgreSQL
 from tenure.core.job import Job, Progress
-from tenure.core.operations import Extension, Hold, Holding, Move, Settlement
+from tenure.core.operations import Extension, Hold, HoldStatus, Move, Settlement
 from tenure.testing.conformance.building import (
     Taken,
-    cancelled,
-    completed,
-    entry,
-    failed,
+    build_cancellation,
+    build_completion,
+    build_failure,
+    build_record,
+    build_release,
+    build_retry,
+    build_snooze,
     job_of,
-    released,
-    retried,
-    snoozed,
     take_one,
 )
 from tests.postgres.stores import Place
 
 ENDINGS: dict[str, Callable[[Taken], Settlement]] = {
-    "completed": lambda taken: completed(taken, {"sum": [1, 2.5, "☃"]}),
-    "completed with nothing": completed,
-    "completed, its result dropped": lambda taken: completed(taken, "x" * 300_000),
-    "failed": failed,
-    "failed for good": lambda taken: failed(taken, final=True),
-    "retried": lambda taken: retried(taken, delay=7.5, why="later"),
-    "snoozed": snoozed,
-    "released": released,
-    "cancelled": lambda taken: cancelled(taken, "not needed"),
+    "completed": lambda taken: build_completion(taken, {"sum": [1, 2.5, "☃"]}),
+    "completed with nothing": build_completion,
+    "completed, its result dropped": lambda taken: build_completion(taken, "x" * 300_000),
+    "failed": build_failure,
+    "failed for good": lambda taken: build_failure(taken, final=True),
+    "retried": lambda taken: build_retry(taken, delay=7.5, why="later"),
+    "snoozed": build_snooze,
+    "released": build_release,
+    "cancelled": lambda taken: build_cancellation(taken, "not needed"),
 }
 
 
@@ -45,10 +45,10 @@ def ended(job: Job) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_an_ending_is_as_one_of_the_store(place: Place, store: PostgreSQL, ending: str) -> None:
-    store.enqueue([entry(id="joined"), entry(id="plain")])
+    store.enqueue([build_record(id="joined"), build_record(id="plain")])
     joined, plain = (ENDINGS[ending](take_one(store)) for _ in range(2))
 
-    with psycopg.connect(place.server) as connection, store.joined(connection) as operations:
+    with psycopg.connect(place.server) as connection, store.join(connection) as operations:
         assert operations.settle([joined]) == [True]
         assert operations.is_open()
         connection.rollback()
@@ -60,7 +60,7 @@ def test_an_ending_is_as_one_of_the_store(place: Place, store: PostgreSQL, endin
 
 
 def test_an_extension_is_as_one_of_the_store(place: Place, store: PostgreSQL) -> None:
-    store.enqueue([entry(id="one"), entry(id="two")])
+    store.enqueue([build_record(id="one"), build_record(id="two")])
     one, two = (take_one(store) for _ in range(2))
     store.move(["two"], Move.CANCEL)
     extensions = [
@@ -69,10 +69,10 @@ def test_an_extension_is_as_one_of_the_store(place: Place, store: PostgreSQL) ->
         Extension(hold=Hold(id="one", fence=1, token="another"), lease=3600),
     ]
 
-    with psycopg.connect(place.server) as connection, store.joined(connection) as operations:
+    with psycopg.connect(place.server) as connection, store.join(connection) as operations:
         answers = operations.extend(extensions)
 
-    assert answers == [Holding.HELD, Holding.CANCEL_REQUESTED, Holding.LOST]
+    assert answers == [HoldStatus.HELD, HoldStatus.CANCEL_REQUESTED, HoldStatus.LOST]
     extended = job_of(store, "one")
     assert extended.progress == Progress(done=1, of=2, note="half")
     assert extended.leased_until is not None
@@ -81,7 +81,7 @@ def test_an_extension_is_as_one_of_the_store(place: Place, store: PostgreSQL) ->
 
 
 def test_nothing_is_asked_for_nothing(place: Place, store: PostgreSQL) -> None:
-    with psycopg.connect(place.server) as connection, store.joined(connection) as operations:
+    with psycopg.connect(place.server) as connection, store.join(connection) as operations:
         assert (operations.enqueue([]), operations.extend([]), operations.settle([])) == ([], [], [])
         assert not operations.is_open()
 
@@ -90,7 +90,7 @@ def test_what_the_store_refuses_is_told_in_its_words(place: Place) -> None:
     with (
         tenure.Jobs(place.url) as jobs,
         psycopg.connect(place.server) as connection,
-        pytest.raises(tenure.ConfigurationError, match="a number that is too large"),
+        pytest.raises(tenure.ConfigurationError, match="a number too large for a double"),
     ):
         jobs.enqueue("send", {"number": 10**400}, connection=connection)
 

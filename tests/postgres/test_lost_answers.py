@@ -8,7 +8,7 @@ import pytest
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.testing import Clock
-from tenure.testing.conformance.building import entry, ids_of, request
+from tenure.testing.conformance.building import build_record, ids_of, request
 from tests.operations import REPEATED, stored
 from tests.postgres.wire import SYNC
 from tests.processes.stage import PATIENCE, until
@@ -48,7 +48,7 @@ def in_a_thread(action: Callable[[], object]) -> tuple[threading.Thread, list[ob
 def test_jobs_that_are_looked_for_further_down_are_adopted_as_well(
     proxied: ProxiedPostgres, store: PostgreSQL, clock: Clock
 ) -> None:
-    store.enqueue([entry(id=f"{number:02}") for number in range(60)])
+    store.enqueue([build_record(id=f"{number:02}") for number in range(60)])
     asked = request(limit=4)
     # The first look takes one, and finds all the others locked.
     locked = proxied.schema.begun("select from S.jobs where id between '01' and '30' for update")
@@ -74,7 +74,7 @@ def test_an_operation_that_is_sent_again_while_the_first_request_is_still_under_
     name = proxied.schema.schema
     with (
         proxied.through(clock, f"&application_name={name}") as through,
-        # Both requests wait for this lock when they have locked the jobs that they end.
+        # Both requests wait for this lock after they have locked their jobs.
         proxied.schema.begun("lock table S.counts in share mode") as other,
     ):
         made = proxied.proxy.cut(after(from_client(type=SYNC), number=trips))

@@ -7,19 +7,27 @@ import psycopg
 import pytest
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.maintenance import add_up_counts, sweep_lanes
-from tenure.core.operations import COUNTS_KEPT, Beat, Event, Move, Purge
+from tenure.backends.postgres.maintenance import merge_counts, sweep_lanes
+from tenure.core.operations import COUNTS_KEPT, Event, Heartbeat, Move, Purge
 from tenure.errors import StoreUnavailable
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, entry, failed, ids_of, settle, take, take_one
-from tenure.testing.conformance.racing import PATIENCE
+from tenure.testing.conformance.building import (
+    build_completion,
+    build_failure,
+    build_record,
+    ids_of,
+    settle,
+    take,
+    take_one,
+)
+from tenure.testing.conformance.racing import RACE_TIMEOUT
 from tests.postgres.somebody import enqueueing, started
 from tests.postgres.stores import Place
 
 LANES = "select queue, type from S.lanes order by queue, type"
 LINES = "select minute_at, queue, event, number from S.counts order by minute_at, queue, event, number"
 
-BEAT = Beat(name="w1", host="h", pid=1, version="1")
+BEAT = Heartbeat(name="w1", host="h", pid=1, version="1")
 
 
 @pytest.fixture
@@ -36,7 +44,7 @@ def timed(place: Place, clock: Clock) -> Iterator[PostgreSQL]:
 
 def empty_lane(store: PostgreSQL, queue: str) -> None:
     """Leave a lane that has no job any more."""
-    (each,) = store.enqueue([entry(queue=queue)])
+    (each,) = store.enqueue([build_record(queue=queue)])
     store.move([each.id], Move.CANCEL)
     store.delete([each.id])
 
@@ -45,7 +53,7 @@ def test_a_purge_that_finds_less_than_its_limit_sweeps_the_lanes_that_are_empty(
     place: Place, store: PostgreSQL
 ) -> None:
     empty_lane(store, "x")
-    store.enqueue([entry(queue="y")])
+    store.enqueue([build_record(queue="y")])
 
     store.purge(Purge(older_than=0))
 
@@ -63,9 +71,9 @@ def test_a_handle_sweeps_only_now_and_then(place: Place, store: PostgreSQL) -> N
 
 def test_a_lane_is_kept_while_it_has_a_job_of_any_state(place: Place, store: PostgreSQL) -> None:
     states = ["completed", "failed", "running", "cancelled", "due", "scheduled"]
-    store.enqueue([entry(id=each, queue=each, delay=60 if each == "scheduled" else 0) for each in states])
-    settle(store, completed(take_one(store, queues=("completed",))))
-    settle(store, failed(take_one(store, queues=("failed",)), final=True))
+    store.enqueue([build_record(id=each, queue=each, delay=60 if each == "scheduled" else 0) for each in states])
+    settle(store, build_completion(take_one(store, queues=("completed",))))
+    settle(store, build_failure(take_one(store, queues=("failed",)), final=True))
     take_one(store, queues=("running",))
     store.move(["cancelled"], Move.CANCEL)
     empty_lane(store, "nothing")
@@ -78,7 +86,7 @@ def test_a_lane_is_kept_while_it_has_a_job_of_any_state(place: Place, store: Pos
 def test_a_lane_is_not_swept_while_somebody_enqueues_into_it(place: Place, store: PostgreSQL) -> None:
     empty_lane(store, "x")
 
-    with enqueueing(store, entry(queue="x")), pytest.raises(StoreUnavailable, match="could not obtain lock"):
+    with enqueueing(store, build_record(queue="x")), pytest.raises(StoreUnavailable, match="could not obtain lock"):
         sweep_lanes(store.database)
 
     assert place.execute(LANES) == [("x", "work")]
@@ -88,18 +96,18 @@ def test_a_lane_is_not_swept_while_somebody_enqueues_into_it(place: Place, store
 def test_a_purge_does_not_wait_for_somebody_who_enqueues(store: PostgreSQL) -> None:
     empty_lane(store, "x")
 
-    with enqueueing(store, entry(queue="x")):
+    with enqueueing(store, build_record(queue="x")):
         assert store.purge(Purge(older_than=0)) == 0
 
 
 def test_who_enqueues_while_lanes_are_swept_makes_the_lane_anew(place: Place, store: PostgreSQL) -> None:
     empty_lane(store, "x")
-    statements = store.database.statements["forget"]
+    statements = store.database.statements["purge"]
     with psycopg.connect(place.server) as sweeper:
         sweeper.execute(statements["hold lanes"].text)
-        enqueuing = started(place, lambda: store.enqueue([entry(id="late", queue="x")]))
+        enqueuing = started(place, lambda: store.enqueue([build_record(id="late", queue="x")]))
         sweeper.execute(statements["sweep lanes"].text)
-    enqueuing.result(PATIENCE)
+    enqueuing.result(RACE_TIMEOUT)
 
     assert ids_of(take(store, queues=("x",))) == ["late"]
 
@@ -108,10 +116,10 @@ def test_counts_of_past_minutes_become_one_line_each_and_are_told_as_before(
     place: Place, timed: PostgreSQL, clock: Clock
 ) -> None:
     for queue in ("x", "x", "y", "x"):
-        timed.enqueue([entry(queue=queue)])
+        timed.enqueue([build_record(queue=queue)])
     clock.advance(60)
-    timed.enqueue([entry(queue="x")])
-    timed.enqueue([entry(queue="x")])
+    timed.enqueue([build_record(queue="x")])
+    timed.enqueue([build_record(queue="x")])
     before = timed.counts(3600)
 
     timed.beat(BEAT, ttl=30)
@@ -139,9 +147,9 @@ def test_counts_that_cancel_each_other_out_leave_no_line(place: Place, timed: Po
 
 
 def test_counts_older_than_a_day_are_dropped(place: Place, timed: PostgreSQL, clock: Clock) -> None:
-    timed.enqueue([entry()])
+    timed.enqueue([build_record()])
     clock.advance(COUNTS_KEPT + 60)
-    timed.enqueue([entry()])
+    timed.enqueue([build_record()])
 
     timed.beat(BEAT, ttl=30)
 
@@ -152,12 +160,12 @@ def test_what_is_committed_late_in_its_minute_is_added_up_the_next_time(
     place: Place, timed: PostgreSQL, clock: Clock
 ) -> None:
     minute_at = clock.now
-    timed.enqueue([entry()])
+    timed.enqueue([build_record()])
     clock.advance(60)
-    since = add_up_counts(timed.database, None)
+    since = merge_counts(timed.database, None)
     place.execute("insert into S.counts values (%s, 'default', 'enqueued', 1)", minute_at)
     clock.advance(60)
 
-    add_up_counts(timed.database, since)
+    merge_counts(timed.database, since)
 
     assert place.execute(LINES) == [(minute_at, "default", Event.ENQUEUED, 2)]

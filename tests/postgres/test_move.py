@@ -9,12 +9,25 @@ import pytest
 from tenure.backends.postgres import PostgreSQL
 from tenure.core.job import State
 from tenure.core.operations import LARGEST_BATCH, Move, Moved, Purge, Refusal, Settlement
-from tenure.testing.conformance.building import Taken, cancelled, entry, failed, ids_of, job_of, settle, take, take_one
-from tenure.testing.conformance.racing import PATIENCE, at_once
+from tenure.testing.conformance.building import (
+    Taken,
+    build_cancellation,
+    build_failure,
+    build_record,
+    ids_of,
+    job_of,
+    settle,
+    take,
+    take_one,
+)
+from tenure.testing.conformance.racing import RACE_TIMEOUT, run_concurrently
 from tests.postgres.somebody import doing, enqueueing, started, wait_for_a_waiter
 from tests.postgres.stores import Place
 
-ENDED: Mapping[str, Callable[[Taken], Settlement]] = {"failed": partial(failed, final=True), "cancelled": cancelled}
+ENDED: Mapping[str, Callable[[Taken], Settlement]] = {
+    "failed": partial(build_failure, final=True),
+    "cancelled": build_cancellation,
+}
 
 LOCK_THE_OLDEST = {
     "failed": "select 1 from S.jobs order by sequence limit 1 for update",
@@ -31,7 +44,7 @@ where id = 'late'
 
 def ended(store: PostgreSQL, ending: str, **options: object) -> str:
     """Put a job there that ended so."""
-    (each,) = store.enqueue([entry(**options)])  # type: ignore[arg-type]
+    (each,) = store.enqueue([build_record(**options)])  # type: ignore[arg-type]
     settle(store, ENDED[ending](take_one(store)))
     return each.id
 
@@ -42,10 +55,10 @@ def test_a_job_whose_key_is_taken_while_it_is_retried_is_not_moved(
 ) -> None:
     id = ended(store, ending, key="k")
 
-    with enqueueing(store, entry(key="k")):
+    with enqueueing(store, build_record(key="k")):
         moving = started(place, lambda: store.move([id], Move.RETRY))
 
-    assert moving.result(PATIENCE) == [Moved(id=id, state=State(ending), refusal=Refusal.KEY_TAKEN)]
+    assert moving.result(RACE_TIMEOUT) == [Moved(id=id, state=State(ending), refusal=Refusal.KEY_TAKEN)]
     assert job_of(store, id).state == ending
 
 
@@ -54,7 +67,7 @@ def test_of_ten_who_retry_one_job_one_moves_it(place: Place, store: PostgreSQL, 
     for _ in range(10):
         id = ended(store, ending)
 
-        answers = at_once([partial(store.move, [id], Move.RETRY)] * 10)
+        answers = run_concurrently([partial(store.move, [id], Move.RETRY)] * 10)
 
         assert sorted(str(each.refusal) for (each,) in answers) == sorted(["None"] + [Refusal.STATE] * 9)
         take(store)
@@ -64,15 +77,15 @@ def test_of_ten_who_retry_one_job_one_moves_it(place: Place, store: PostgreSQL, 
 def test_a_job_that_comes_and_is_claimed_while_others_are_locked_is_asked_to_cancel(
     place: Place, store: PostgreSQL
 ) -> None:
-    store.enqueue([entry(id="early")])
+    store.enqueue([build_record(id="early")])
     with ExitStack() as claiming:
         with doing(place, LOCK_THE_OLDEST["failed"]):
             moving = started(place, lambda: store.move(["early", "late"], Move.CANCEL))
-            store.enqueue([entry(id="late")])
+            store.enqueue([build_record(id="late")])
             claiming.enter_context(doing(place, CLAIM))
         wait_for_a_waiter(place)
 
-    assert moving.result(PATIENCE) == [
+    assert moving.result(RACE_TIMEOUT) == [
         Moved(id="early", state=State.CANCELLED),
         Moved(id="late", state=State.RUNNING),
     ]
@@ -80,7 +93,7 @@ def test_a_job_that_comes_and_is_claimed_while_others_are_locked_is_asked_to_can
 
 
 def test_a_job_named_twice_is_moved_once(store: PostgreSQL) -> None:
-    store.enqueue([entry(id="a"), entry(id="b")])
+    store.enqueue([build_record(id="a"), build_record(id="b")])
     take_one(store)
 
     assert store.move(["b", "a", "b", "a"], Move.CANCEL) == [
@@ -117,7 +130,7 @@ def test_a_purge_does_not_wait_for_a_job_that_somebody_else_changes(
 
 
 def test_a_purge_takes_the_oldest_of_all_lines_and_their_history(place: Place, store: PostgreSQL) -> None:
-    store.enqueue([entry(f"type-{n % 3}", queue=f"queue-{n % 2}", priority=-n) for n in range(12)])
+    store.enqueue([build_record(f"type-{n % 3}", queue=f"queue-{n % 2}", priority=-n) for n in range(12)])
     held = take(store, limit=12)
     for n, each in enumerate(held):
         settle(store, list(ENDED.values())[n % 2](each))
@@ -130,10 +143,10 @@ def test_a_purge_takes_the_oldest_of_all_lines_and_their_history(place: Place, s
 
 
 def test_purges_at_the_same_time_forget_each_job_once(store: PostgreSQL) -> None:
-    ids = [each.id for each in store.enqueue([entry() for _ in range(LARGEST_BATCH)])]
+    ids = [each.id for each in store.enqueue([build_record() for _ in range(LARGEST_BATCH)])]
     store.move(ids, Move.CANCEL)
 
-    numbers = at_once([lambda: store.purge(Purge(older_than=0))] * 4)
+    numbers = run_concurrently([lambda: store.purge(Purge(older_than=0))] * 4)
 
     assert sum(numbers) <= len(ids)
     assert sum(numbers) + store.purge(Purge(older_than=0)) == len(ids)

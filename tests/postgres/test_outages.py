@@ -10,9 +10,18 @@ import pytest
 
 import tenure
 from tenure.backends.postgres import PostgreSQL
-from tenure.core.operations import Holding, Query
+from tenure.core.operations import HoldStatus, Query
 from tenure.errors import StoreUnavailable
-from tenure.testing.conformance.building import completed, entry, extend, ids_of, request, settle, take, take_one
+from tenure.testing.conformance.building import (
+    build_completion,
+    build_record,
+    extend,
+    ids_of,
+    request,
+    settle,
+    take,
+    take_one,
+)
 from tests.postgres.proxy import Proxy
 from tests.postgres.stores import Place
 from tests.processes.stage import PATIENCE, until
@@ -71,14 +80,14 @@ def test_a_handle_is_told_of_an_outage_and_goes_on_after_it_with_all_that_was_co
 ) -> None:
     """Takes long: a server stops and starts."""
     with opened(own_postgres) as store, opened(own_postgres, timeout=0.5) as impatient:
-        store.enqueue([entry(id="one"), entry(id="two")])
+        store.enqueue([build_record(id="one"), build_record(id="two")])
         asked = request()
         taken = store.claim(asked)
         held = take_one(store)
         actions = [
-            lambda: impatient.enqueue([entry(id="three")]),
+            lambda: impatient.enqueue([build_record(id="three")]),
             lambda: take(impatient),
-            lambda: settle(impatient, completed(held)),
+            lambda: settle(impatient, build_completion(held)),
             impatient.reap,
         ]
 
@@ -90,15 +99,15 @@ def test_a_handle_is_told_of_an_outage_and_goes_on_after_it_with_all_that_was_co
         # This is not repeated: it succeeds the first time, for the old connection is noticed to be dead.
         assert store.reap() == []
         assert store.claim(asked) == taken
-        assert extend(store, held.hold) == Holding.HELD
-        assert settle(store, completed(held))
+        assert extend(store, held.hold) == HoldStatus.HELD
+        assert settle(store, build_completion(held))
         assert stored(store) == ["one", "two"]
 
 
 def test_what_is_asked_while_the_server_is_restarted_is_done_when_it_is_up(own_postgres: OwnServer) -> None:
     with opened(own_postgres) as store:
         own_postgres.kill()
-        asking = in_a_thread(lambda: store.enqueue([entry(id="one")]))
+        asking = in_a_thread(lambda: store.enqueue([build_record(id="one")]))
 
         own_postgres.start()
 
@@ -118,7 +127,7 @@ def test_a_server_that_is_starting_up_is_away(servers: Servers, name: str) -> No
             (server._data / "gate").touch()
 
         opening = in_a_thread(open_the_archive)
-        asking = in_a_thread(lambda: store.enqueue([entry(id="one")]))
+        asking = in_a_thread(lambda: store.enqueue([build_record(id="one")]))
 
         server.start()
 
@@ -130,15 +139,17 @@ def test_a_server_that_is_starting_up_is_away(servers: Servers, name: str) -> No
 @only_in_all
 def test_a_standby_is_told_to_be_read_only_and_is_used_when_it_is_promoted(own_postgres: OwnServer) -> None:
     with opened(own_postgres, name="patient") as store, opened(own_postgres, timeout=0.5) as impatient:
-        store.enqueue([entry(id="one")])
+        store.enqueue([build_record(id="one")])
         own_postgres.stop()
         (own_postgres._data / "standby.signal").touch()
         own_postgres.start()
 
-        with pytest.raises(StoreUnavailable, match=r"is read-only: .* during recovery; name the primary server"):
-            impatient.enqueue([entry(id="two")])
+        with pytest.raises(
+            StoreUnavailable, match=r"is read-only: .* during recovery; use the URL of the primary server"
+        ):
+            impatient.enqueue([build_record(id="two")])
 
-        asking = in_a_thread(lambda: store.enqueue([entry(id="three")]))
+        asking = in_a_thread(lambda: store.enqueue([build_record(id="three")]))
         with psycopg.connect(own_postgres.url, autocommit=True) as connection:
             until(lambda: connection.execute(HAS_ASKED, ["patient"]).fetchone())
             connection.execute("select pg_promote()")
@@ -167,17 +178,17 @@ def test_a_worker_goes_on_after_an_outage_and_has_said_so_once(
             with proxy.refusing():
                 proxy.cut_all()
                 may_end.set()
-                until(lambda: "the store does not answer" in caplog.text)
+                until(lambda: "store unavailable" in caplog.text)
                 time.sleep(OUTAGE)
             until(lambda: jobs.stats().total("completed") == 20)
 
     store = place.open()
     found = store.find(Query()).jobs
-    said = [record.message for record in caplog.records if "the store" in record.message]
+    said = [record.message for record in caplog.records if record.message.startswith("store ")]
     assert sorted(runs) == sorted(ids)
     assert {(job.state, job.attempts, job.fence, job.history) for job in found} == {("completed", 1, 1, ())}
     assert sum(count.number for count in store.counts(3600) if count.event == "completed") == 20
     assert len(said) == 2
-    assert said[0].startswith("the store does not answer, trying on")
-    assert said[1].startswith("the store answers again, after")
+    assert said[0].startswith("store unavailable, retrying")
+    assert said[1].startswith("store available again after")
     store.close()

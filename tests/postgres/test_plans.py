@@ -5,8 +5,15 @@ from itertools import combinations
 import pytest
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.testing.conformance.building import completed, entry, failed, ids_of, released, take
-from tenure.testing.conformance.racing import at_once
+from tenure.testing.conformance.building import (
+    build_completion,
+    build_failure,
+    build_record,
+    build_release,
+    ids_of,
+    take,
+)
+from tenure.testing.conformance.racing import run_concurrently
 from tests.postgres.stores import Place
 from tests.tiers import only_in_all
 
@@ -35,15 +42,15 @@ def test_under_every_combination_of_planner_switches_no_more_are_claimed_than_as
     """Takes long: the planner is switched in every combination."""
     wrong = []
     for off in SWITCHED_OFF:
-        store.enqueue([entry(type, priority=n % 3) for type in ("work", "other") for n in range(15)])
+        store.enqueue([build_record(type, priority=n % 3) for type in ("work", "other") for n in range(15)])
         planned = place.open(options(off))
 
         taken = take(planned, limit=7)
 
         running = len(place.execute("select id from S.jobs where state = 'running'"))
-        landed = planned.settle([completed(each) for each in taken])
+        landed = planned.settle([build_completion(each) for each in taken])
         rest = take(planned, limit=1000)
-        landed += planned.settle([completed(each) for each in rest])
+        landed += planned.settle([build_completion(each) for each in rest])
         planned.close()
         if (len(taken), running, len(rest), all(landed)) != (7, 7, 23, True):
             wrong.append((off, len(taken), running, len(rest), landed))
@@ -55,10 +62,10 @@ def test_under_every_combination_of_planner_switches_no_more_are_claimed_than_as
 def test_claims_at_the_same_time_share_the_jobs_under_every_plan(
     place: Place, store: PostgreSQL, off: tuple[str, ...]
 ) -> None:
-    ids = [each.id for each in store.enqueue([entry(n % 2 * "other" or "work") for n in range(200)])]
+    ids = [each.id for each in store.enqueue([build_record(n % 2 * "other" or "work") for n in range(200)])]
     planned = place.open(options(off))
 
-    taken = [each for part in at_once([lambda: take(planned, limit=30)] * 8) for each in part]
+    taken = [each for part in run_concurrently([lambda: take(planned, limit=30)] * 8) for each in part]
 
     planned.close()
     assert sorted(ids_of(taken)) == sorted(ids)
@@ -68,7 +75,7 @@ def test_claims_at_the_same_time_share_the_jobs_under_every_plan(
 def test_whatever_is_kept_of_a_plan_jobs_are_claimed_and_settled_alike(
     place: Place, store: PostgreSQL, mode: str
 ) -> None:
-    store.enqueue([entry(priority=n % 5) for n in range(400)])
+    store.enqueue([build_record(priority=n % 5) for n in range(400)])
     planned = place.open(options((), plan_cache_mode=mode))
 
     numbers = []
@@ -76,8 +83,10 @@ def test_whatever_is_kept_of_a_plan_jobs_are_claimed_and_settled_alike(
         taken = take(planned, limit=limit)
         half = len(taken) // 2
         numbers.append(len(taken))
-        assert all(planned.settle([released(each) for each in taken[:half]] + [completed(t) for t in taken[half:]]))
-        assert not any(planned.settle([failed(each) for each in taken]))
+        assert all(
+            planned.settle([build_release(each) for each in taken[:half]] + [build_completion(t) for t in taken[half:]])
+        )
+        assert not any(planned.settle([build_failure(each) for each in taken]))
 
     planned.close()
     assert numbers == [1, 2, 3, 5, 8, 13, 21, 34]

@@ -12,14 +12,23 @@ import pytest
 
 import tenure
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.postgres.settings import session_settings
-from tenure.backends.postgres.statements import statement
-from tenure.backends.shared import waiter as watches
-from tenure.core.operations import Beat, Move, Query
+from tenure.backends.postgres.statements import make_statement
+from tenure.backends.shared import waiter
+from tenure.core.operations import Heartbeat, Move, Query
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, entry, ids_of, job_of, request, settle, take, take_one
+from tenure.testing.conformance.building import (
+    build_completion,
+    build_record,
+    ids_of,
+    job_of,
+    request,
+    settle,
+    take,
+    take_one,
+)
 from tests.operations import NOT_REPEATED, REPEATED, stored
 from tests.postgres.operations import given, undisturbed
 from tests.postgres.pooler import Pooler
@@ -33,7 +42,7 @@ from tests.tiers import first_in_all_tiers, only_in_all
 SESSIONS = 3
 OPERATIONS = {**REPEATED, **NOT_REPEATED}
 
-SETTINGS = statement("select json_object_agg(name, setting) from pg_settings where name = any ($1)", "names")
+SETTINGS = make_statement("select json_object_agg(name, setting) from pg_settings where name = any ($1)", "names")
 LEFT = """
     select
         pg_backend_pid(),
@@ -48,7 +57,7 @@ OPEN = """
     from pg_stat_activity
     where state like 'idle in transaction%%' and query like %s
 """
-REMEDY = "a pooler stands between; name the server itself with '?notify='"
+REMEDY = "the URL leads to a pooler; set '?notify=' to the URL of the server itself"
 ALL_LOCKED = "select from S.jobs for update"
 
 
@@ -120,13 +129,13 @@ def test_an_operation_answers_and_stores_the_same_and_leaves_nothing_behind(
 
 
 def test_what_is_seen_through_a_pooler_is_what_is_there(place: Place, pooler: Between, clock: Clock) -> None:
-    beat = Beat(name="w", host="h", pid=1, version="1", concurrency=1, queues=None, types=("work",))
+    beat = Heartbeat(name="w", host="h", pid=1, version="1", concurrency=1, queues=None, types=("work",))
     looks: list[Callable[[PostgreSQL], Any]] = [
         lambda store: store.find(Query()),
         lambda store: store.stats(),
         lambda store: store.counts(3600),
         lambda store: store.workers(),
-        lambda store: store.standing("due", None, None),
+        lambda store: store.explain("due", None, None),
     ]
     with closing(opened(pooler, place, clock=clock)) as store, closing(place.open(clock=clock)) as direct:
         given(store, clock)
@@ -174,10 +183,10 @@ def test_many_more_clients_than_sessions_take_each_job_once(place: Place, pooler
     def take_all(_: int) -> None:
         with closing(opened(pooler, place)) as store:
             while claims := take(store, limit=5):
-                taken.extend(each.id for each in claims if settle(store, completed(each)))
+                taken.extend(each.id for each in claims if settle(store, build_completion(each)))
 
     with closing(opened(pooler, place)) as store:
-        store.enqueue([entry(id=f"{n:03}") for n in range(200)])
+        store.enqueue([build_record(id=f"{n:03}") for n in range(200)])
 
         in_threads(12, take_all)
 
@@ -189,7 +198,7 @@ def test_many_more_clients_than_sessions_take_each_job_once(place: Place, pooler
 def test_many_who_make_the_tables_at_once_all_find_a_store(place: Place, pooler: Between) -> None:
     def enqueue(n: int) -> None:
         with closing(opened(pooler, place)) as store:
-            store.enqueue([entry(id=str(n))])
+            store.enqueue([build_record(id=str(n))])
 
     in_threads(2 * SESSIONS, enqueue)
 
@@ -213,10 +222,10 @@ def test_settings_hold_in_every_transaction_and_not_after_it(place: Place, any_p
     # In which order a day and a month are read stays the server's.
     wanted = {**session_settings(3), "DateStyle": "ISO, MDY"}
     with closing(opened(any_pooler, place, "&timeout=3")) as store:
-        asked = Step(SETTINGS, {"names": f"{{{','.join(wanted)}}}"})
+        asked = BoundQuery(SETTINGS, {"names": f"{{{','.join(wanted)}}}"})
 
-        found = [store.database.ask([asked]) for _ in range(2 * SESSIONS)]
-        talked = store.database.talk(lambda ask: ask([asked]))
+        found = [store.database.execute([asked]) for _ in range(2 * SESSIONS)]
+        talked = store.database.transact(lambda ask: ask([asked]))
 
     assert found == [talked] * 2 * SESSIONS == [[wanted]] * 2 * SESSIONS
     assert left_in_the_sessions(any_pooler) == NOTHING
@@ -230,16 +239,16 @@ def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says(
         closing(opened(any_pooler, place)) as store,
         closing(opened(any_pooler, place, "&timeout=0.5")) as impatient,
     ):
-        store.enqueue([entry(id="one"), entry(id="two")])
+        store.enqueue([build_record(id="one"), build_record(id="two")])
         held = take_one(store)
         with place.begun(ALL_LOCKED):
             with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s"):
-                settle(impatient, completed(held))
+                settle(impatient, build_completion(held))
             with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s"):
                 impatient.move(["two"], Move.CANCEL)
 
         assert place.execute(OPEN, f"%{place.schema}%") == []
-        assert settle(store, completed(held))
+        assert settle(store, build_completion(held))
     assert left_in_the_sessions(any_pooler) == NOTHING
 
 
@@ -258,11 +267,11 @@ def test_a_schema_that_another_keeps_locked_is_waited_for_as_long_as_the_url_say
 
 def test_a_client_that_ends_in_a_transaction_leaves_none_open(place: Place, pooler: Between) -> None:
     with closing(opened(pooler, place)) as store:
-        store.enqueue([entry(id="one")])
-        lock = statement(f"select to_json(id) from {place.schema}.jobs for update")
+        store.enqueue([build_record(id="one")])
+        lock = make_statement(f"select to_json(id) from {place.schema}.jobs for update")
 
-        with store.database._pool.wire() as wire:
-            wire.ask([*wire.opening, Step(lock)])
+        with store.database._pool.connection() as wire:
+            wire.execute([*wire.opening, BoundQuery(lock)])
             wire.close()
 
         until(lambda: not place.execute(OPEN, f"%{place.schema}%"))
@@ -275,11 +284,11 @@ def test_statements_are_prepared_only_where_the_pooler_keeps_track_of_them(
     keeps_track = "kept track of" in request.node.name
     with closing(opened(any_pooler, place)) as store:
         for _ in range(2 * SESSIONS):
-            store.enqueue([entry()])
-            settle(store, completed(take_one(store)))
+            store.enqueue([build_record()])
+            settle(store, build_completion(take_one(store)))
 
-        with store.database._pool.wire() as wire:
-            assert wire.prepares is keeps_track
+        with store.database._pool.connection() as wire:
+            assert wire.uses_prepare is keeps_track
             assert bool(wire._prepared) is keeps_track
 
 
@@ -287,28 +296,28 @@ def test_a_pooler_that_forgets_what_was_prepared_is_noticed_by_that(place: Place
     with closing(opened(pooler, place)) as store:
         store.stats()
         # As if it had kept track of that before.
-        store.database.sessions.prepares = True
+        store.database.connector.uses_prepare = True
         store.database._pool._close_idle()
 
         for _ in range(2 * SESSIONS):
-            store.enqueue([entry()])
+            store.enqueue([build_record()])
 
-        assert not store.database.sessions.prepares
+        assert not store.database.connector.uses_prepare
         assert store.stats().total("due") == 2 * SESSIONS
 
 
 def test_an_address_that_comes_to_lead_to_a_pooler_is_noticed_by_that(place: Place, postgres: Server) -> None:
     with Pooler(postgres, sessions=SESSIONS, options="ignored") as pooler, closing(opened(pooler, place)) as store:
         store.stats()
-        sessions = store.database.sessions
+        sessions = store.database.connector
         # As if it had led to the server itself before.
-        sessions.are_lent, sessions.prepares = False, True
+        sessions.is_transaction_pooled, sessions.uses_prepare = False, True
         store.database._pool._close_idle()
 
         for _ in range(2 * SESSIONS):
-            store.enqueue([entry()])
+            store.enqueue([build_record()])
 
-        assert (sessions.are_lent, sessions.prepares) == (True, False)
+        assert (sessions.is_transaction_pooled, sessions.uses_prepare) == (True, False)
         assert store.stats().total("due") == 2 * SESSIONS
 
 
@@ -318,14 +327,14 @@ def test_nobody_listens_through_a_pooler_and_that_is_said_once_with_the_remedy(
     caplog.set_level(logging.INFO)
     with closing(opened(any_pooler, place)) as store, closing(opened(any_pooler, place)) as other:
         with waiting(store, "mail") as thread:
-            other.enqueue([entry(queue="mail")])
+            other.enqueue([build_record(queue="mail")])
 
         assert not thread.is_alive()
-        until(lambda: store._wakeups._listener._thread is None)
+        until(lambda: store._waiter._listener._thread is None)
         store.wait(["nothing"], None, 0.01)
-        assert store._wakeups._listener._thread is None
-    assert [record.message for record in caplog.records if "wake-ups" in record.message] == [
-        f"wake-ups are not heard, and jobs are found by looking: {REMEDY}"
+        assert store._waiter._listener._thread is None
+    assert [record.message for record in caplog.records if "LISTEN" in record.message] == [
+        f"LISTEN unavailable, polling once a second: {REMEDY}"
     ]
     assert left_in_the_sessions(any_pooler)[0][2] == []
 
@@ -336,10 +345,10 @@ def test_who_has_another_url_to_listen_at_is_woken(
     notify = f"&notify={quote(postgres.url, safe='')}"
     with closing(opened(pooler, place, notify)) as store, closing(opened(pooler, place, notify)) as other:
         listen(store)
-        monkeypatch.setattr(watches, "LONGEST_POLL", HOUR)
+        monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
 
         with waiting(store, "mail") as thread:
-            other.enqueue([entry(queue="mail")])
+            other.enqueue([build_record(queue="mail")])
 
         assert not thread.is_alive()
     assert left_in_the_sessions(pooler) == NOTHING
@@ -348,18 +357,18 @@ def test_who_has_another_url_to_listen_at_is_woken(
 def test_options_of_the_users_own_are_told_to_be_refused(place: Place, pooler: Between) -> None:
     with (
         closing(opened(pooler, place, "&options=-c%20work_mem%3D77MB")) as store,
-        pytest.raises(ConfigurationError, match=r"takes no options: .*; take 'options' out of the URL and PGOPTIONS"),
+        pytest.raises(ConfigurationError, match=r"rejects options: .*; remove 'options' from the URL and PGOPTIONS"),
     ):
         store.claim(request())
 
 
 def test_without_a_pooler_sessions_are_set_once_and_statements_prepared(place: Place) -> None:
     with closing(place.open()) as store:
-        store.enqueue([entry()])
+        store.enqueue([build_record()])
 
-        with store.database._pool.wire() as wire:
-            assert (len(wire.opening), wire.prepares) == (1, True)
-        assert not store.database.sessions.are_lent
+        with store.database._pool.connection() as wire:
+            assert (len(wire.opening), wire.uses_prepare) == (1, True)
+        assert not store.database.connector.is_transaction_pooled
 
 
 def test_a_transaction_of_the_callers_holds_the_effect_and_the_completion(place: Place, any_pooler: Between) -> None:

@@ -290,7 +290,7 @@ def test_a_server_that_was_started_again_is_found_again(own_postgres: OwnServer)
 
 
 def test_a_hold_within_a_message_is_refused(proxy: Proxy) -> None:
-    with pytest.raises(ValueError, match="only whole ones are held"), proxy.holding(within(from_server())):
+    with pytest.raises(ValueError, match="only whole messages are held"), proxy.holding(within(from_server())):
         pass
 
 

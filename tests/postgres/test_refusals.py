@@ -7,20 +7,20 @@ from contextlib import closing, contextmanager
 import pytest
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.backend import BESIDE
-from tenure.backends.postgres.pipeline import Step
-from tenure.backends.postgres.statements import statement
+from tenure.backends.postgres.backend import CONCURRENT_SETTLE_MINIMUM
+from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.postgres.statements import make_statement
 from tenure.core.operations import Move
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import (
-    completed,
-    entry,
+    as_taken,
+    build_completion,
+    build_record,
     job_of,
     request,
     settle,
     take,
     take_one,
-    taken_by,
 )
 from tests.postgres.stores import Place
 from tests.processes.stage import PATIENCE, until
@@ -74,11 +74,11 @@ def test_an_idle_connection_that_was_ended_is_noticed_before_it_is_used(place: P
 
 def test_an_operation_whose_session_is_ended_while_it_waits_is_done_on_another(place: Place) -> None:
     with opened(place) as store:
-        store.enqueue([entry(id="one")])
+        store.enqueue([build_record(id="one")])
         taken = take_one(store)
         landed: list[bool] = []
         with place.begun(ALL_LOCKED):
-            asking = threading.Thread(target=lambda: landed.append(settle(store, completed(taken))), daemon=True)
+            asking = threading.Thread(target=lambda: landed.append(settle(store, build_completion(taken))), daemon=True)
             asking.start()
             terminate(place, WAITING)
         asking.join(PATIENCE)
@@ -89,7 +89,7 @@ def test_an_operation_whose_session_is_ended_while_it_waits_is_done_on_another(p
 
 def test_an_operation_that_may_not_be_repeated_tells_why_its_session_was_ended(place: Place) -> None:
     with opened(place) as store:
-        store.enqueue([entry(id="one")])
+        store.enqueue([build_record(id="one")])
         ending = threading.Thread(target=terminate, args=(place, WAITING), daemon=True)
         with place.begun(ALL_LOCKED):
             ending.start()
@@ -104,16 +104,16 @@ def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says_a
     place: Place,
 ) -> None:
     with opened(place) as store, closing(place.open("&timeout=0.5")) as impatient:
-        store.enqueue([entry(id="one"), entry(id="two")])
+        store.enqueue([build_record(id="one"), build_record(id="two")])
         taken = take_one(store)
         with place.begun(ALL_LOCKED):
-            with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s: .* wait longer with '\?timeout='"):
-                settle(impatient, completed(taken))
+            with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s: .* or raise '\?timeout='"):
+                settle(impatient, build_completion(taken))
             # No time-out of any length would let this wait for the lock.
             assert take(store) == []
             assert job_of(store, "one").state == "running"
 
-        assert settle(store, completed(taken))
+        assert settle(store, build_completion(taken))
 
 
 def test_a_server_without_room_for_another_connection_says_so(empty_place: Place, role: str) -> None:
@@ -131,21 +131,23 @@ def test_many_completions_and_a_claim_need_no_more_than_the_one_connection_that_
 ) -> None:
     named = Place(empty_place.server.replace("postgres@", f"{role}@", 1), empty_place.schema)
     with opened(named) as store:
-        store.enqueue([entry() for _ in range(2 * BESIDE)])
-        asked = request(limit=BESIDE)
+        store.enqueue([build_record() for _ in range(2 * CONCURRENT_SETTLE_MINIMUM)])
+        asked = request(limit=CONCURRENT_SETTLE_MINIMUM)
         claimed = store.claim(asked)
-        taken = [taken_by(job, asked) for job in claimed.jobs]
+        taken = [as_taken(job, asked) for job in claimed.jobs]
 
-        landed, further = store.exchange([completed(each) for each in taken], request(limit=BESIDE, hint=claimed.hint))
+        landed, further = store.exchange(
+            [build_completion(each) for each in taken], request(limit=CONCURRENT_SETTLE_MINIMUM, hint=claimed.hint)
+        )
 
         assert all(landed)
-        assert len(further.jobs) == BESIDE
+        assert len(further.jobs) == CONCURRENT_SETTLE_MINIMUM
 
 
 def test_connections_that_are_all_in_use_are_waited_for_as_long_as_the_url_says(place: Place) -> None:
     with opened(place, "&connections=1&timeout=2") as store:
         with (
-            store.database._pool.wire(),
+            store.database._pool.connection(),
             pytest.raises(StoreUnavailable, match=r"all 1 connections to .* were in use for 2 s"),
         ):
             store.stats()
@@ -155,8 +157,8 @@ def test_connections_that_are_all_in_use_are_waited_for_as_long_as_the_url_says(
 
 def test_who_waits_for_a_connection_gets_the_next_that_is_given_back(place: Place) -> None:
     with opened(place, "&connections=1") as store:
-        with store.database._pool.wire():
-            waiting = [threading.Thread(target=store.enqueue, args=([entry()],), daemon=True) for _ in range(10)]
+        with store.database._pool.connection():
+            waiting = [threading.Thread(target=store.enqueue, args=([build_record()],), daemon=True) for _ in range(10)]
             for thread in waiting:
                 thread.start()
         for thread in waiting:
@@ -167,9 +169,9 @@ def test_who_waits_for_a_connection_gets_the_next_that_is_given_back(place: Plac
 
 def test_a_session_that_may_only_read_by_default_writes_all_the_same(place: Place) -> None:
     with opened(place), opened(place, "&options=-c%20default_transaction_read_only%3Don") as store:
-        store.enqueue([entry(id="one")])
+        store.enqueue([build_record(id="one")])
 
-        assert settle(store, completed(take_one(store)))
+        assert settle(store, build_completion(take_one(store)))
 
 
 def test_tables_that_cannot_be_made_for_lack_of_the_right_to_write_are_told(empty_place: Place) -> None:
@@ -182,26 +184,26 @@ def test_tables_that_cannot_be_made_for_lack_of_the_right_to_write_are_told(empt
 def test_a_role_that_does_not_exist_is_told(place: Place) -> None:
     store = Place(place.server.replace("postgres@", "nobody-here@", 1), place.schema).open()
 
-    with pytest.raises(StoreUnavailable, match=r'not let us in: .*role "nobody-here" does not exist; see user'):
+    with pytest.raises(StoreUnavailable, match=r'cannot log in to .*role "nobody-here" does not exist; check user'):
         store.stats()
 
 
 def test_what_a_statement_that_failed_kept_from_being_prepared_is_prepared_later(place: Place) -> None:
     with opened(place) as patient, opened(place, "&timeout=2") as store:
-        patient.enqueue([entry(id="one")])
+        patient.enqueue([build_record(id="one")])
         with place.begun(ALL_LOCKED), pytest.raises(StoreUnavailable, match="took more than"):
             store.move(["one"], Move.CANCEL)
 
         store.move(["one"], Move.CANCEL)
 
-        with store.database._pool.wire() as wire:
-            assert wire.prepares
+        with store.database._pool.connection() as wire:
+            assert wire.uses_prepare
         assert job_of(store, "one").state == "cancelled"
 
 
 def test_a_server_that_goes_on_forgetting_what_is_prepared_is_told(place: Place) -> None:
     with opened(place) as store, pytest.raises(StoreUnavailable, match='"forgotten" does not exist'):
-        store.database.ask([Step(statement("execute forgotten"))])
+        store.database.execute([BoundQuery(make_statement("execute forgotten"))])
 
 
 def test_odd_defaults_of_a_database_change_nothing(place: Place) -> None:
@@ -210,13 +212,13 @@ def test_odd_defaults_of_a_database_change_nothing(place: Place) -> None:
         for setting in odd:
             place.execute(f"alter database {place.schema} set {setting}")
         store = elsewhere.open()
-        store.enqueue([entry(id="one", queue='null{"\\', timeout=0.123456789, payload={"text": "null\n"})])
+        store.enqueue([build_record(id="one", queue='null{"\\', timeout=0.123456789, payload={"text": "null\n"})])
 
         taken = take_one(store)
 
         job = job_of(store, "one")
         assert (job.queue, job.key, job.timeout, job.payload) == ('null{"\\', None, 0.123456789, {"text": "null\n"})
-        assert settle(store, completed(taken))
+        assert settle(store, build_completion(taken))
         store.close()
 
 
@@ -224,7 +226,7 @@ def test_a_database_that_cannot_keep_every_character_is_refused(place: Place) ->
     with database(place, "encoding 'LATIN1' locale 'C' template template0") as elsewhere:
         store = elsewhere.open()
 
-        with pytest.raises(ConfigurationError, match="has the encoding 'LATIN1', which lacks characters"):
+        with pytest.raises(ConfigurationError, match="has encoding 'LATIN1', which cannot store every character"):
             store.stats()
 
         store.close()

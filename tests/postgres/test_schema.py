@@ -11,8 +11,8 @@ import pytest
 from tenure.backends.postgres import PostgreSQL, migrations, outstanding_sql
 from tenure.core.operations import Schema
 from tenure.errors import ConfigurationError, SchemaOutdated
-from tenure.testing.conformance.building import entry, take, take_one
-from tenure.testing.conformance.racing import at_once
+from tenure.testing.conformance.building import build_record, take, take_one
+from tenure.testing.conformance.racing import run_concurrently
 from tests.postgres.stores import Place
 from tests.servers.postgres import Server
 
@@ -61,7 +61,7 @@ def test_the_guide_names_every_table_and_index_and_no_other(place: Place, store:
 
 
 def test_half_a_lease_cannot_be_stored(place: Place, store: PostgreSQL) -> None:
-    store.enqueue([entry(id="queued"), entry(id="running", priority=1)])
+    store.enqueue([build_record(id="queued"), build_record(id="running", priority=1)])
     take_one(store)
 
     for column in LEASE_COLUMNS:
@@ -84,7 +84,7 @@ def test_half_a_lease_cannot_be_stored(place: Place, store: PostgreSQL) -> None:
     ],
 )
 def test_a_state_that_does_not_fit_the_rest_cannot_be_stored(place: Place, store: PostgreSQL, change: str) -> None:
-    store.enqueue([entry(id="job")])
+    store.enqueue([build_record(id="job")])
 
     with pytest.raises(psycopg.errors.IntegrityError):
         place.execute(f"update S.jobs set {change} where id = 'job'")
@@ -104,12 +104,12 @@ def test_the_tables_are_made_at_first_use_and_once(place: Place) -> None:
 def test_eight_that_migrate_at_once_make_the_tables_once(place: Place) -> None:
     stores = [place.open() for _ in range(8)]
 
-    found = at_once([each.migrate for each in stores])
+    found = run_concurrently([each.migrate for each in stores])
 
     for each in stores:
         each.close()
     assert [schema.before for schema in found].count(0) == 1
-    assert len(place.execute("select version from S.versions")) == migrations.current()
+    assert len(place.execute("select version from S.versions")) == migrations.current_version()
 
 
 def test_what_is_printed_makes_the_same_tables_and_functions(place: Place, postgres: Server) -> None:
@@ -142,7 +142,7 @@ def test_what_is_printed_makes_the_same_tables_and_functions(place: Place, postg
 def test_a_store_that_must_not_migrate_says_what_is_missing_and_makes_nothing(place: Place) -> None:
     store = place.open("&migrate=never")
 
-    with pytest.raises(SchemaOutdated, match=r"has no tables in .*migrate=never, so run `tenure migrate`"):
+    with pytest.raises(SchemaOutdated, match=r"has no tables in .*migrate=never: run `tenure migrate`"):
         store.stats()
 
     store.close()
@@ -155,12 +155,14 @@ def test_a_newer_schema_that_still_works_is_used_and_one_that_does_not_is_refuse
     place.execute("insert into S.versions (version, works_from) values (7, 1)")
     older = place.open()
 
-    older.enqueue([entry()])
+    older.enqueue([build_record()])
 
     place.execute("update S.versions set works_from = 6 where version = 7")
     too_old = place.open()
-    with pytest.raises(SchemaOutdated, match=r"has schema 7, which needs a tenure that knows 6.*use a newer tenure"):
-        too_old.enqueue([entry()])
+    with pytest.raises(
+        SchemaOutdated, match=r"has schema 7, which requires a tenure that knows schema 6.*upgrade tenure"
+    ):
+        too_old.enqueue([build_record()])
     assert len(take(store, limit=9)) == 1
     for each in (store, older, too_old):
         each.close()
@@ -169,8 +171,8 @@ def test_a_newer_schema_that_still_works_is_used_and_one_that_does_not_is_refuse
 def test_a_role_that_may_not_make_tables_is_told_how_they_can_be_made(place: Place, role: str) -> None:
     store = as_role(place, role).open()
 
-    with pytest.raises(SchemaOutdated, match=r"may not make the tables.*permission denied.*`tenure migrate --sql`"):
-        store.enqueue([entry()])
+    with pytest.raises(SchemaOutdated, match=r"may not create tables.*permission denied.*`tenure migrate --sql`"):
+        store.enqueue([build_record()])
 
     store.close()
 
@@ -182,8 +184,8 @@ def test_a_role_that_may_not_use_the_tables_is_told_so(place: Place, role: str) 
     place.execute(f"grant select on S.versions to {role}")
     store = as_role(place, role).open()
 
-    with pytest.raises(ConfigurationError, match=r"may not be used by this role.*docs/postgres.md"):
-        store.enqueue([entry()])
+    with pytest.raises(ConfigurationError, match=r"the role lacks rights on .*docs/postgres.md"):
+        store.enqueue([build_record()])
 
     store.close()
     owner.close()
@@ -192,8 +194,8 @@ def test_a_role_that_may_not_use_the_tables_is_told_so(place: Place, role: str) 
 def test_stores_in_two_schemas_of_one_database_never_see_each_other(place: Place, postgres: Server) -> None:
     other_place = Place(postgres.url, f"tenure_{uuid4().hex}")
     store, other = place.open(), other_place.open()
-    store.enqueue([entry(id="same")])
-    other.enqueue([entry(id="same"), entry(id="another")])
+    store.enqueue([build_record(id="same")])
+    other.enqueue([build_record(id="same"), build_record(id="another")])
 
     assert len(take(store, limit=9)) == 1
     assert len(take(other, limit=9)) == 2

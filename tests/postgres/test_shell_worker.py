@@ -11,8 +11,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.core.operations import Query
-from tenure.testing.conformance.building import completed, entry, job_of, take
-from tenure.testing.conformance.racing import at_once
+from tenure.testing.conformance.building import build_completion, build_record, job_of, take
+from tenure.testing.conformance.racing import run_concurrently
 from tests.postgres.functions import functions_of
 from tests.postgres.logins import LoggedIn
 from tests.postgres.stores import Place
@@ -85,7 +85,7 @@ def work_in_python(place: Place, done: Path) -> None:
             for each in taken:
                 lines.write(f"{each.id} {each.job.fence} python\n")
                 lines.flush()
-        store.settle([completed(each) for each in taken])
+        store.settle([build_completion(each) for each in taken])
     store.close()
 
 
@@ -96,7 +96,7 @@ def test_psql_and_python_share_a_queue_and_take_over_from_one_that_was_killed(
     logged_in: LoggedIn,
     tmp_path: Path,
 ) -> None:
-    store.enqueue([entry(id=f"job-{number}", payload={"number": number}) for number in range(JOBS)])
+    store.enqueue([build_record(id=f"job-{number}", payload={"number": number}) for number in range(JOBS)])
     victim = shell.start("sh", "-c", HANG)
     id, fence, token = (tmp_path / "told").read_text().split()
     os.killpg(victim.pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_psql_and_python_share_a_queue_and_take_over_from_one_that_was_killed(
     place.execute("update S.jobs set leased_until = now() where id = %s", id)
     python = logged_in("library")
 
-    at_once([lambda: shell.run(NOTE_IT), lambda: work_in_python(python, tmp_path / "done")] * 2)
+    run_concurrently([lambda: shell.run(NOTE_IT), lambda: work_in_python(python, tmp_path / "done")] * 2)
 
     done = [line.split()[:2] for line in (tmp_path / "done").read_text().splitlines()]
     with functions_of(logged_in("worker")) as sql:
@@ -117,7 +117,7 @@ def test_psql_and_python_share_a_queue_and_take_over_from_one_that_was_killed(
 
 
 def test_a_payload_reaches_the_command_whatever_is_in_it(store: PostgreSQL, shell: Shell, tmp_path: Path) -> None:
-    store.enqueue([entry(id="it's $HOME; \\\" 1", payload={"text": "a\tb\n'; drop table \\x ä $(id)"})])
+    store.enqueue([build_record(id="it's $HOME; \\\" 1", payload={"text": "a\tb\n'; drop table \\x ä $(id)"})])
 
     shell.run(NOTE_IT)
 
@@ -127,18 +127,18 @@ def test_a_payload_reaches_the_command_whatever_is_in_it(store: PostgreSQL, shel
 
 
 def test_a_worker_without_a_command_takes_no_job(store: PostgreSQL, shell: Shell) -> None:
-    store.enqueue([entry(id="job")])
+    store.enqueue([build_record(id="job")])
 
     process = shell.start()
     _, said = process.communicate(timeout=PATIENCE)
 
     assert process.returncode != 0
-    assert b"name the command to run" in said
+    assert b"pass the command to run" in said
     assert job_of(store, "job").state == "queued"
 
 
 def test_a_command_that_fails_is_tried_again_later(store: PostgreSQL, shell: Shell) -> None:
-    store.enqueue([entry(id="job", max_attempts=1)])
+    store.enqueue([build_record(id="job", max_attempts=1)])
 
     shell.run(FAIL)
 
@@ -152,7 +152,7 @@ def test_an_ending_that_the_server_cannot_be_told_is_told_later(
     worker = logged_in("worker")
     os.mkfifo(tmp_path / "told")
     os.mkfifo(tmp_path / "never")
-    store.enqueue([entry(id="job")])
+    store.enqueue([build_record(id="job")])
     process = Shell(worker, tmp_path).start("sh", "-c", HANG)
     (tmp_path / "told").read_text()
     user = conninfo_to_dict(worker.server)["user"]
@@ -170,7 +170,7 @@ def test_an_ending_that_the_server_cannot_be_told_is_told_later(
 
 @pytest.mark.parametrize("lease", ["0", "1.5", "2", "long"])
 def test_a_lease_that_could_not_be_kept_is_refused(shell: Shell, store: PostgreSQL, lease: str) -> None:
-    store.enqueue([entry(id="job")])
+    store.enqueue([build_record(id="job")])
     shell.set("LEASE", lease)
 
     process = shell.start("true")

@@ -7,7 +7,7 @@ from itertools import count
 import psycopg
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.testing.conformance.building import completed, request, taken_by
+from tenure.testing.conformance.building import as_taken, build_completion, request
 from tests.postgres.crowd import Crowd
 from tests.postgres.stores import Place
 from tests.tiers import only_in_all
@@ -39,7 +39,7 @@ class Drain:
         for _ in range(PART // BATCH):
             hint = None if self._looks_at_everything() else self._hint
             asked = request(limit=BATCH, hint=hint, lease=1.0)
-            settlements = [completed(taken_by(job, self._asked)) for job in self._jobs]
+            settlements = [build_completion(as_taken(job, self._asked)) for job in self._jobs]
             landed, claimed = self._store.exchange(settlements, asked)
             assert all(landed)
             assert len(claimed.jobs) == BATCH

@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 import tenure
-from tenure.backends.postgres import idle_sessions as spares
+from tenure.backends.postgres import idle_sessions
 from tests.postgres.proxy import Proxy
 from tests.postgres.wire import COMMAND_COMPLETE
 from tests.proxies.points import before, from_server
@@ -78,7 +78,7 @@ def test_a_transaction_cannot_be_ended_by_a_statement_in_bytes_or_composed(
     with claim.transaction() as connection:
         database.write(connection, claim.id)
         for statement in (b"rollback", sql.SQL("commit and chain")):
-            with pytest.raises(tenure.ConfigurationError, match="committed when its block is left"):
+            with pytest.raises(tenure.ConfigurationError, match="commits when its block ends"):
                 connection.execute(statement)
 
     assert database.effects() == ["job"]
@@ -87,7 +87,10 @@ def test_a_transaction_cannot_be_ended_by_a_statement_in_bytes_or_composed(
 def test_a_commit_that_is_hidden_in_a_text_is_noticed_and_nothing_is_completed(
     jobs: tenure.Jobs, claim: tenure.Claim
 ) -> None:
-    with pytest.raises(tenure.ConfigurationError, match="has ended it before"), claim.transaction() as connection:
+    with (
+        pytest.raises(tenure.ConfigurationError, match="but a statement ended it early"),
+        claim.transaction() as connection,
+    ):
         connection.execute("select 1; commit")
 
     assert state(jobs) == "queued"
@@ -97,7 +100,7 @@ def test_a_connection_whose_block_was_left_is_refused(claim: tenure.Claim) -> No
     with claim.transaction() as connection:
         pass
 
-    with pytest.raises(tenure.ConfigurationError, match="leave it alone"):
+    with pytest.raises(tenure.ConfigurationError, match="do not use it after the block"):
         connection.execute("select 1")
 
 
@@ -154,7 +157,7 @@ def test_a_connection_that_the_server_has_ended_meanwhile_is_not_used_again(
 
 
 def test_a_session_that_nobody_used_for_long_is_not_kept(jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spares, "LONGEST_IDLE", 0.0)
+    monkeypatch.setattr(idle_sessions, "IDLE_SESSION_TTL", 0.0)
     jobs.enqueue("work")
     first, second = jobs.claim(limit=2)
 
@@ -227,7 +230,7 @@ def test_a_job_enqueued_within_wakes_who_waits_when_it_is_committed(
     jobs: tenure.Jobs, claim: tenure.Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rung: list[object] = []
-    monkeypatch.setattr(jobs._backend._wakeups, "ring", rung.append)  # type: ignore[attr-defined]
+    monkeypatch.setattr(jobs._backend._waiter, "wake", rung.append)  # type: ignore[attr-defined]
 
     with claim.transaction() as connection:
         jobs.enqueue("next", queue="after", connection=connection)
@@ -241,7 +244,10 @@ def test_a_commit_whose_answer_is_lost_is_told_and_not_done_twice(postgres: Serv
     with Proxy(postgres) as proxy, tenure.Jobs(proxy.url_of(database.place.schema)) as jobs:
         (claim,) = jobs.claim()
 
-        with pytest.raises(tenure.StoreUnavailable, match="may have landed or not"), claim.transaction() as connection:
+        with (
+            pytest.raises(tenure.StoreUnavailable, match="may or may not have landed"),
+            claim.transaction() as connection,
+        ):
             database.write(connection, claim.id)
             # From now on all that is left to be asked for is asked on this connection.
             jobs.enqueue("next", id="next", connection=connection)

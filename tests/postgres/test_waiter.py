@@ -6,9 +6,16 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from tenure.backends.postgres.notifier import LONGEST_CHANNEL, LONGEST_PAYLOAD, Ring, Ringer, channel_of, ring_of
-from tenure.backends.shared import waiter as watches
-from tenure.backends.shared.waiter import MOST_WATCHES, Watch, Watches
+from tenure.backends.postgres.notifier import (
+    LONGEST_CHANNEL,
+    LONGEST_PAYLOAD,
+    Notification,
+    Notifier,
+    channel_of,
+    parse_notification,
+)
+from tenure.backends.shared import waiter
+from tenure.backends.shared.waiter import MOST_GROUPS, WaitGroup, WaitGroups
 from tenure.errors import StoreUnavailable
 
 LONG = 120.0
@@ -20,21 +27,21 @@ NOW = 0.0
 @pytest.fixture(autouse=True)
 def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody look because time passes."""
-    monkeypatch.setattr(watches, "SHORTEST_POLL", HOUR)
-    monkeypatch.setattr(watches, "LONGEST_POLL", HOUR)
+    monkeypatch.setattr(waiter, "SHORTEST_POLL", HOUR)
+    monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
 
 
 @pytest.fixture
-def all_watches() -> Watches:
-    return Watches()
+def all_watches() -> WaitGroups:
+    return WaitGroups()
 
 
 @pytest.fixture
-def watch(all_watches: Watches) -> Watch:
+def watch(all_watches: WaitGroups) -> WaitGroup:
     """A watch at which somebody has looked, and found nothing."""
-    watch = all_watches.of(["mail"], ["send"])
-    watch.turn(NOW)
-    watch.found_nothing(None, is_called_in_time=True)
+    watch = all_watches.group_for(["mail"], ["send"])
+    watch.wait_for_turn(NOW)
+    watch.record_nothing_found(None, is_notified_in_time=True)
     return watch
 
 
@@ -59,58 +66,58 @@ def sent() -> Iterator[Sent]:
     sent.may_go.set()
 
 
-def test_the_first_who_waits_looks_at_once(all_watches: Watches) -> None:
-    assert all_watches.of(["mail"], ["send"]).turn(NOW)
+def test_the_first_who_waits_looks_at_once(all_watches: WaitGroups) -> None:
+    assert all_watches.group_for(["mail"], ["send"]).wait_for_turn(NOW)
 
 
-def test_while_one_looks_no_other_does(all_watches: Watches) -> None:
-    all_watches.of(None, None).turn(NOW)
+def test_while_one_looks_no_other_does(all_watches: WaitGroups) -> None:
+    all_watches.group_for(None, None).wait_for_turn(NOW)
 
-    assert not all_watches.of(None, None).turn(NOW)
-
-
-def test_a_call_between_two_waits_is_not_lost(all_watches: Watches, watch: Watch) -> None:
-    assert not watch.turn(NOW)
-
-    all_watches.call({"mail"})
-
-    assert watch.turn(NOW)
+    assert not all_watches.group_for(None, None).wait_for_turn(NOW)
 
 
-def test_a_call_during_a_look_is_not_lost(watch: Watch) -> None:
-    watch.call(0.0)
-    watch.turn(NOW)
+def test_a_call_between_two_waits_is_not_lost(all_watches: WaitGroups, watch: WaitGroup) -> None:
+    assert not watch.wait_for_turn(NOW)
 
-    watch.call(0.0)
-    watch.found_nothing(None, is_called_in_time=True)
+    all_watches.wake({"mail"})
 
-    assert watch.turn(NOW)
+    assert watch.wait_for_turn(NOW)
 
 
-def test_a_call_for_another_queue_is_not_heard(all_watches: Watches, watch: Watch) -> None:
-    all_watches.call({"post", "letters"})
+def test_a_call_during_a_look_is_not_lost(watch: WaitGroup) -> None:
+    watch.wake(0.0)
+    watch.wait_for_turn(NOW)
 
-    assert not watch.turn(NOW)
+    watch.wake(0.0)
+    watch.record_nothing_found(None, is_notified_in_time=True)
 
-
-def test_a_call_for_any_queue_is_heard(all_watches: Watches, watch: Watch) -> None:
-    all_watches.call(None)
-
-    assert watch.turn(NOW)
+    assert watch.wait_for_turn(NOW)
 
 
-def test_a_call_wakes_one_of_those_who_wait_for_the_same(watch: Watch) -> None:
+def test_a_call_for_another_queue_is_not_heard(all_watches: WaitGroups, watch: WaitGroup) -> None:
+    all_watches.wake({"post", "letters"})
+
+    assert not watch.wait_for_turn(NOW)
+
+
+def test_a_call_for_any_queue_is_heard(all_watches: WaitGroups, watch: WaitGroup) -> None:
+    all_watches.wake(None)
+
+    assert watch.wait_for_turn(NOW)
+
+
+def test_a_call_wakes_one_of_those_who_wait_for_the_same(watch: WaitGroup) -> None:
     looked: list[None] = []
 
     def wait() -> None:
-        if watch.turn(time.monotonic() + LONG):
+        if watch.wait_for_turn(time.monotonic() + LONG):
             looked.append(None)
-            watch.found_nothing(None, is_called_in_time=True)
+            watch.record_nothing_found(None, is_notified_in_time=True)
 
     waiting = [threading.Thread(target=wait) for _ in range(3)]
     for each in waiting:
         each.start()
-    watch.call(0.0)
+    watch.wake(0.0)
     while not looked:
         waiting[0].join(0.001)
 
@@ -121,62 +128,64 @@ def test_a_call_wakes_one_of_those_who_wait_for_the_same(watch: Watch) -> None:
     assert len(looked) == 1
 
 
-def test_when_something_was_found_the_next_looks_soon(watch: Watch) -> None:
-    watch.call(0.0)
-    watch.turn(NOW)
+def test_when_something_was_found_the_next_looks_soon(watch: WaitGroup) -> None:
+    watch.wake(0.0)
+    watch.wait_for_turn(NOW)
 
-    watch.found()
+    watch.record_found()
 
-    assert watch.turn(time.monotonic() + LONG)
-
-
-def test_what_is_due_at_a_known_moment_is_looked_for_then(watch: Watch) -> None:
-    watch.call(0.0)
-    watch.turn(NOW)
-
-    watch.found_nothing(0.001, is_called_in_time=True)
-
-    assert watch.turn(time.monotonic() + LONG)
+    assert watch.wait_for_turn(time.monotonic() + LONG)
 
 
-def test_who_may_have_missed_a_call_looks(all_watches: Watches, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "SHORTEST_POLL", 0.001)
+def test_what_is_due_at_a_known_moment_is_looked_for_then(watch: WaitGroup) -> None:
+    watch.wake(0.0)
+    watch.wait_for_turn(NOW)
 
-    all_watches.begin_anew()
+    watch.record_nothing_found(0.001, is_notified_in_time=True)
 
-    assert watch.turn(time.monotonic() + LONG)
+    assert watch.wait_for_turn(time.monotonic() + LONG)
 
 
-def test_closing_ends_the_waits_that_are_and_those_that_come(all_watches: Watches, watch: Watch) -> None:
-    waiting = threading.Thread(target=watch.turn, args=(time.monotonic() + HOUR,), daemon=True)
+def test_who_may_have_missed_a_call_looks(
+    all_watches: WaitGroups, watch: WaitGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiter, "SHORTEST_POLL", 0.001)
+
+    all_watches.reset()
+
+    assert watch.wait_for_turn(time.monotonic() + LONG)
+
+
+def test_closing_ends_the_waits_that_are_and_those_that_come(all_watches: WaitGroups, watch: WaitGroup) -> None:
+    waiting = threading.Thread(target=watch.wait_for_turn, args=(time.monotonic() + HOUR,), daemon=True)
     waiting.start()
 
     all_watches.close()
 
     waiting.join(LONG)
     assert not waiting.is_alive()
-    assert not all_watches.of(["post"], None).turn(time.monotonic() + HOUR)
+    assert not all_watches.group_for(["post"], None).wait_for_turn(time.monotonic() + HOUR)
 
 
-def test_the_watches_that_were_used_last_are_kept(all_watches: Watches, watch: Watch) -> None:
-    for number in range(MOST_WATCHES - 1):
-        all_watches.of([f"queue-{number}"], None)
-    all_watches.of(["mail"], ["send"])
-    first = all_watches.of(["queue-1"], None)
+def test_the_watches_that_were_used_last_are_kept(all_watches: WaitGroups, watch: WaitGroup) -> None:
+    for number in range(MOST_GROUPS - 1):
+        all_watches.group_for([f"queue-{number}"], None)
+    all_watches.group_for(["mail"], ["send"])
+    first = all_watches.group_for(["queue-1"], None)
 
-    all_watches.of(["one more"], None)
+    all_watches.group_for(["one more"], None)
 
-    assert all_watches.of(["mail"], ["send"]) is watch
-    assert all_watches.of(["queue-1"], None) is first
+    assert all_watches.group_for(["mail"], ["send"]) is watch
+    assert all_watches.group_for(["queue-1"], None) is first
 
 
 def test_what_is_marked_while_a_ring_is_sent_is_told_in_one(sent: Sent) -> None:
-    ringer = Ringer(sent.send)
-    ringer.mark(["mail"])
+    ringer = Notifier(sent.send)
+    ringer.notify(["mail"])
     sent.is_held.wait(LONG)
 
-    ringer.mark(["post"])
-    ringer.mark(["letters", "post"])
+    ringer.notify(["post"])
+    ringer.notify(["letters", "post"])
     sent.may_go.set()
     ringer.close()
 
@@ -184,12 +193,12 @@ def test_what_is_marked_while_a_ring_is_sent_is_told_in_one(sent: Sent) -> None:
 
 
 def test_any_queue_includes_those_that_are_named(sent: Sent) -> None:
-    ringer = Ringer(sent.send)
-    ringer.mark(["mail"])
+    ringer = Notifier(sent.send)
+    ringer.notify(["mail"])
     sent.is_held.wait(LONG)
 
-    ringer.mark(["post"])
-    ringer.mark(None)
+    ringer.notify(["post"])
+    ringer.notify(None)
     sent.may_go.set()
     ringer.close()
 
@@ -198,9 +207,9 @@ def test_any_queue_includes_those_that_are_named(sent: Sent) -> None:
 
 def test_closing_sends_what_is_marked(sent: Sent) -> None:
     sent.may_go.set()
-    ringer = Ringer(sent.send)
+    ringer = Notifier(sent.send)
 
-    ringer.mark(["mail"])
+    ringer.notify(["mail"])
     ringer.close()
 
     assert sent.rings == [{"mail"}]
@@ -215,30 +224,30 @@ def test_a_ring_that_cannot_be_sent_is_forgotten() -> None:
         is_tried.set()
         raise StoreUnavailable("it is away")
 
-    ringer = Ringer(fail)
-    ringer.mark(["mail"])
+    ringer = Notifier(fail)
+    ringer.notify(["mail"])
     is_tried.wait(LONG)
-    ringer.mark(["post"])
+    ringer.notify(["post"])
     ringer.close()
 
     assert tried == [{"mail"}, {"post"}]
 
 
 def test_a_ring_is_understood_as_it_was_meant() -> None:
-    ring = Ring("a", frozenset({"mail", 'été "quoted"'}))
+    ring = Notification("a", frozenset({"mail", 'été "quoted"'}))
 
-    assert ring_of(ring.text()) == ring
+    assert parse_notification(ring.payload()) == ring
 
 
 def test_a_ring_of_more_queues_than_fit_is_one_of_any() -> None:
-    ring = Ring("a", frozenset(f"queue-{number}" for number in range(LONGEST_PAYLOAD)))
+    ring = Notification("a", frozenset(f"queue-{number}" for number in range(LONGEST_PAYLOAD)))
 
-    assert ring_of(ring.text()) == Ring("a", None)
+    assert parse_notification(ring.payload()) == Notification("a", None)
 
 
 @pytest.mark.parametrize("text", ["", "mail", "[]", "7", '["a", 7]', '["a", [["b"]]]', "[" * 7_000])
 def test_what_is_not_understood_may_mean_any_queue(text: str) -> None:
-    assert ring_of(text).queues is None
+    assert parse_notification(text).queues is None
 
 
 def test_stores_of_one_database_have_channels_of_their_own() -> None:

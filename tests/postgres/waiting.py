@@ -13,10 +13,10 @@ __all__ = ["HOUR", "LIMIT", "listen", "waiting"]
 def listen(store: PostgreSQL) -> None:
     """Wait until wake-ups are heard."""
     store.wait(["nothing"], None, 0.01)
-    until(lambda: store._wakeups._listener.hears)
+    until(lambda: store._waiter._listener.is_connected)
 
 
 def waiting(store: PostgreSQL, *queues: str) -> AbstractContextManager[threading.Thread]:
     """Wait for jobs of these queues, in a thread that has looked and found nothing."""
-    watch = store._wakeups._watches.of(queues, None)
-    return wait_after_look(store, queues, has_looked=lambda: watch.told_until)
+    watch = store._waiter._wait_groups.group_for(queues, None)
+    return wait_after_look(store, queues, has_looked=lambda: watch.notified_until)

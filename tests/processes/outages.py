@@ -137,7 +137,7 @@ def sit_out(stage: Stage, away: Callable[[], AbstractContextManager[None]], seco
         worker = crew.start(timeout=2.0, concurrency=2, lease=90)
         until(lambda: stage.told("began"))
         with away():
-            worker.says("does not answer")
+            worker.says("store unavailable")
             stage.gate.touch()
             until(lambda: stage.told("ended"))
             time.sleep(seconds)
@@ -149,8 +149,8 @@ def sit_out(stage: Stage, away: Callable[[], AbstractContextManager[None]], seco
         code = worker.code()
         attempts = {job.id: job.attempts for job in jobs.find(state="completed")}
     return {
-        "went": len(worker.said("the store does not answer")),
-        "came": len(worker.said("the store answers again")),
+        "went": len(worker.said("store unavailable")),
+        "came": len(worker.said("store available again")),
         "errors": worker.said("ERROR"),
         "took": took,
         "code": code,

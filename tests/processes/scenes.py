@@ -84,7 +84,7 @@ def started(stage: Stage, lease: float) -> int:
     reader, writer = os.pipe()
     child = fork(partial(work_along, stage, writer, lease))
     os.close(writer)
-    with open(reader, "rb") as ready:  # noqa: PTH123 - it is a pipe
+    with open(reader, "rb") as ready:  # noqa: PTH123 - a pipe
         assert ready.read() == b"ready", f"see {stage.log}"
     return child
 

@@ -80,6 +80,6 @@ def until(condition: Callable[[], T]) -> T:
     """Wait until this is true, and return what it is then."""
     ends_at = time.monotonic() + PATIENCE
     while not (value := condition()):
-        assert time.monotonic() < ends_at, f"it did not come to pass within {PATIENCE:g} s"
+        assert time.monotonic() < ends_at, f"the condition did not hold within {PATIENCE:g} s"
         time.sleep(0.01)
     return value

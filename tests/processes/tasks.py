@@ -54,7 +54,7 @@ def _add_holders(jobs: tenure.Jobs, stage: Stage) -> None:
         try:
             while not stage.gate.exists():
                 time.sleep(TICK)
-        except tenure.Interrupted:
+        except tenure.TaskInterrupted:
             stage.tell("interrupted")
             raise
         stage.tell("ended")
@@ -64,7 +64,7 @@ def _add_holders(jobs: tenure.Jobs, stage: Stage) -> None:
     async def hold_async() -> int:
         stage.tell("began")
         try:
-            while not stage.gate.exists():  # noqa: ASYNC110 - another process makes it
+            while not stage.gate.exists():  # noqa: ASYNC110 - created by another process
                 await asyncio.sleep(TICK)
         except asyncio.CancelledError:
             stage.tell("cancelled")
@@ -88,7 +88,7 @@ def _add_those_that_block(jobs: tenure.Jobs, stage: Stage) -> None:
     @jobs.task
     async def block_the_loop(seconds: float) -> None:
         stage.tell("began")
-        time.sleep(seconds)  # noqa: ASYNC251 - that is the point
+        time.sleep(seconds)  # noqa: ASYNC251 - blocks the loop on purpose
 
     @jobs.task
     def burn(seconds: float) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import tenure
 from tenure import Outcome, State
-from tenure.client.transaction import transactional
+from tenure.client.transaction import require_transactional
 from tests.processes.conftest import SERVERS
 from tests.processes.crew import Crew, crew_on
 from tests.processes.grounds import SQLITE, Ground
@@ -42,7 +42,7 @@ def test_a_worker_that_is_told_to_end_waits_for_its_handlers_and_ends_well(
     until(lambda: len(stage.told("began")) == 2)
 
     worker.send(number)
-    worker.says("stops; still running: 2")
+    worker.says("stopping; running jobs: 2")
     jobs.enqueue("quick", id="later")
     stage.gate.touch()
 
@@ -81,7 +81,7 @@ def test_what_a_worker_claims_while_it_is_told_to_end_is_not_lost(stage: Stage, 
     worker = crew.start(concurrency=20)
     until(lambda: stage.told("began"))
 
-    with transactional(jobs._backend).transaction() as connection:
+    with require_transactional(jobs._backend).transaction() as connection:
         stage.gate.touch()
         until(lambda: stage.told("ended"))
         jobs.enqueue_many((tenure.NewJob("quick", queue="late") for _ in range(10)), connection=connection)
@@ -140,7 +140,7 @@ def test_a_closed_terminal_ends_a_worker_in_good_order(stage: Stage, jobs: tenur
     until(lambda: stage.told("began"))
 
     worker.send(signal.SIGHUP)
-    worker.says("stops; still running: 1")
+    worker.says("stopping; running jobs: 1")
     stage.gate.touch()
 
     assert worker.code() == 0
@@ -155,7 +155,7 @@ def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs, crew: C
     until(lambda: len(stage.told("began")) == 2)
 
     worker.send(signal.SIGTERM)
-    worker.says("stops; still running: 2")
+    worker.says("stopping; running jobs: 2")
     worker.send(signal.SIGTERM)
 
     assert worker.code() == 0

@@ -16,7 +16,7 @@ STEPS = 60
 def main() -> None:
     started = time.monotonic()
     compare(open_pair, examples=EXAMPLES, steps=STEPS, at_random=True, is_shrunk=True)
-    print(f"{EXAMPLES} random runs of up to {STEPS} steps in {time.monotonic() - started:.0f} s: every answer the same")
+    print(f"{EXAMPLES} random runs of up to {STEPS} steps in {time.monotonic() - started:.0f} s: no difference")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tenure.worker.work_source import HINT_KEPT
+from tenure.worker.work_source import HINT_TTL
 from tests.postgres.stores import Place, new_place
 from tests.postgres.test_deadlocks import DEADLOCKS, storm
 from tests.postgres.test_snapshot import PART, costs_with_a_snapshot_held
@@ -30,7 +30,7 @@ def as_often_as_a_worker() -> Callable[[], bool]:
     def is_time() -> bool:
         nonlocal looked_at
         now = time.monotonic()
-        if now - looked_at < HINT_KEPT:
+        if now - looked_at < HINT_TTL:
             return False
         looked_at = now
         return True
@@ -41,7 +41,7 @@ def as_often_as_a_worker() -> Callable[[], bool]:
 def snapshot(place: Place) -> Part:
     costs = costs_with_a_snapshot_held(place, JOBS // PART, as_often_as_a_worker())
     each = [round(cost / PART, 2) for cost in costs]
-    holds = {"jobs cost the same after many as at the start while a snapshot is held": each[-1] <= MOST * each[0]}
+    holds = {"the cost of a job does not grow while a snapshot is open": each[-1] <= MOST * each[0]}
     return holds, {"pages a job": each}
 
 
@@ -51,7 +51,7 @@ def deadlocks(place: Place) -> Part:
     failures = storm(store, SECONDS)
     found = [after - was for (after,), (was,) in zip(place.execute(DEADLOCKS), before, strict=True)]
     store.close()
-    holds = {"no deadlock comes of many who name the same jobs in opposite orders": failures == [] and found == [0]}
+    holds = {"clients that name the same jobs in opposite orders cause no deadlock": failures == [] and found == [0]}
     return holds, {"deadlocks": found[0], "failures": [repr(each) for each in failures]}
 
 
@@ -63,7 +63,7 @@ def main() -> int:
                 with new_place(servers.shared(name).url) as place:
                     holds, found = part(place)
                 report.add(f"{part.__name__} on {name}", {f"{name}: {what}": holds[what] for what in holds}, found)
-    return report.end(f"{JOBS} jobs with a snapshot held, {SECONDS:g} s of storm, on {' and '.join(cluster.names())}")
+    return report.end(f"{JOBS} jobs with an open snapshot, {SECONDS:g} s of storm, on {' and '.join(cluster.names())}")
 
 
 if __name__ == "__main__":

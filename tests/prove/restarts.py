@@ -33,14 +33,13 @@ def restarts(stage: Stage, ground: Ground) -> Part:
     played = play("restarts", stage, number, RESTARTS, timeout=LONGEST)
     found = verdict_of_runs(stage, ground)
     holds = {
-        "every worker that was told to end did so well": played
-        == {"restarted": [0] * RESTARTS, "ended": [0] * WORKERS},
+        "every stopped worker exited with status 0": played == {"restarted": [0] * RESTARTS, "ended": [0] * WORKERS},
         "no job is lost by restarts, and all are completed": found["states"] == {"completed": number},
         "no restart costs an attempt": found["attempts burnt"] == 0,
-        "no restart lets a job run twice": found["ran more than once"] == found["never ran"] == 0,
-        "nothing but what was not begun was given back": set(found["happened"])
+        "no job ran twice because of a restart": found["ran more than once"] == found["never ran"] == 0,
+        "only jobs that had not started were released": set(found["happened"])
         <= {"enqueued", "claimed", "released", "completed"},
-        "the store is whole after restarts": found["is whole"],
+        "the store is consistent after restarts": found["is whole"],
     }
     return holds, found
 
@@ -50,12 +49,12 @@ def kills(stage: Stage, ground: Ground) -> Part:
     played = play("kills", stage, number, KILLS, timeout=LONGEST)
     found = verdict_of_runs(stage, ground)
     holds = {
-        "every kill was one": played == {"killed": [-signal.SIGKILL] * KILLS, "ended": [0] * WORKERS},
+        "every kill ended a worker": played == {"killed": [-signal.SIGKILL] * KILLS, "ended": [0] * WORKERS},
         "no job is lost by kills, and all are completed": found["states"] == {"completed": number},
-        "each was completed once": found["happened"]["completed"] == number,
-        "every second run has its reason in the history": found["ran again without a reason"] == [],
-        "every crash is a lease that ran out": found["crashes"] == found["happened"].get("expired", 0) > 0,
-        "the store is whole after kills": found["is whole"],
+        "every job was completed once": found["happened"]["completed"] == number,
+        "the history explains every second run": found["ran again without a reason"] == [],
+        "every crash is an expired lease": found["crashes"] == found["happened"].get("expired", 0) > 0,
+        "the store is consistent after kills": found["is whole"],
     }
     return holds, found
 
@@ -64,10 +63,10 @@ def outage(stage: Stage, made: Fading, kind: str) -> Part:
     seen = sit_out(stage, made.away, OUTAGE)
     what = kind.replace("_", " ")
     holds = {
-        f"a store that is {what} is told of once": (seen["went"], seen["came"]) == (1, 1),
-        f"a store that was {what} is used within two seconds": seen["took"] < 2,
-        f"what ended while it was {what} is completed": seen["attempts"] == {"before": 1, "after": 1},
-        f"a worker whose store was {what} ends well": seen["code"] == 0,
+        f"the worker logs once that its store is {what}": (seen["went"], seen["came"]) == (1, 1),
+        f"the worker uses a store that was {what} within two seconds": seen["took"] < 2,
+        f"a job that ended while the store was {what} is completed": seen["attempts"] == {"before": 1, "after": 1},
+        f"a worker whose store was {what} exits with status 0": seen["code"] == 0,
     }
     return holds, seen
 

@@ -93,7 +93,7 @@ class Proxy:
         """
         hold = Hold(point or before(from_server()))
         if hold.point.place == "within":
-            raise ValueError(f"{hold.point} is within a message, and only whole ones are held; use before or after")
+            raise ValueError(f"{hold.point} is within a message, and only whole messages are held; use before or after")
         self._do(self._add(hold))
         try:
             yield hold

@@ -10,13 +10,13 @@ import pytest
 from tenure.backends.redis.address import address_of
 from tenure.backends.redis.script import Script
 from tenure.backends.redis.server import Server
-from tenure.backends.urls import masked
+from tenure.backends.urls import mask_password
 from tenure.errors import TenureError
 from tests.redis.scripts import COUNT, script
 
 
 def server_at(url: str) -> Server:
-    return Server(address_of(url, masked(url)), clock=None)
+    return Server(address_of(url, mask_password(url)), clock=None)
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from tenure.backends.redis import Redis
-from tenure.backends.redis.connection import Argument
-from tenure.backends.redis.job_waiter import Wakeups
+from tenure.backends.redis.encoding import Argument
+from tenure.backends.redis.job_waiter import JobWaiter
 from tenure.backends.redis.script import Script
 from tenure.backends.redis.server import Server
 from tenure.testing import Clock
@@ -69,7 +69,7 @@ class CountingStore(Redis):
         super().__init__(place.url, clock=clock)
         self.close()
         self._server: CountingServer = CountingServer(self._server.address, clock=clock)
-        self._wakeups = Wakeups(self._server)
+        self._waiter = JobWaiter(self._server)
 
     def cost(self, action: Callable[["CountingStore"], object]) -> int:
         """Return how much had to be done for this."""

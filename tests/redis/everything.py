@@ -5,16 +5,25 @@ from datetime import timedelta
 
 from tenure.backends.redis import Redis
 from tenure.backends.redis.script import FOLDER
-from tenure.core.operations import Beat, Extension, Move, Purge, Query, Slot
+from tenure.core.operations import Extension, Heartbeat, Move, Purge, Query, Slot
 from tenure.testing import Clock
-from tenure.testing.conformance.building import Taken, completed, entry, failed, request, settle, take, take_one
+from tenure.testing.conformance.building import (
+    Taken,
+    build_completion,
+    build_failure,
+    build_record,
+    request,
+    settle,
+    take,
+    take_one,
+)
 
 Held = list[Taken]
 Operation = Callable[[Redis, Held], object]
 
 SCRIPTS = sorted(path.name.removesuffix(".lua") for path in FOLDER.iterdir() if path.name.endswith(".lua"))
 
-BEAT = Beat(name="w", host="h", pid=1, version="1")
+BEAT = Heartbeat(name="w", host="h", pid=1, version="1")
 AWAITED = "awaited"
 """A queue that has no jobs, and that somebody waits for."""
 
@@ -30,14 +39,16 @@ def stand_and_wait(store: Redis) -> None:
 
 
 OPERATIONS: dict[str, Operation] = {
-    "enqueue": lambda store, _: store.enqueue([entry(id="new", key="k"), entry(id="called", queue=AWAITED)]),
+    "enqueue": lambda store, _: store.enqueue(
+        [build_record(id="new", key="k"), build_record(id="called", queue=AWAITED)]
+    ),
     "schedule": lambda store, _: store.schedule(
-        "daily", [Slot(at=store.schedule("daily", []).now + timedelta(days=1), entry=entry(id="slot"))]
+        "daily", [Slot(at=store.schedule("daily", []).now + timedelta(days=1), record=build_record(id="slot"))]
     ),
     "claim": lambda store, _: store.claim(request(limit=10)),
     "extend": lambda store, held: store.extend([Extension(hold=each.hold, lease=100) for each in held]),
-    "settle": lambda store, held: store.settle([completed(held[0], result=1), failed(held[1])]),
-    "exchange": lambda store, held: store.exchange([failed(held[0], final=True)], request(limit=10)),
+    "settle": lambda store, held: store.settle([build_completion(held[0], result=1), build_failure(held[1])]),
+    "exchange": lambda store, held: store.exchange([build_failure(held[0], final=True)], request(limit=10)),
     "reap": lambda store, held: (store.reap(), store.reap(worker=held[0].job.worker)),
     "wait": lambda store, _: stand_and_wait(store),
     "move": lambda store, held: (
@@ -50,7 +61,7 @@ OPERATIONS: dict[str, Operation] = {
     "resume": lambda store, _: store.resume(["default"]),
     "find": lambda store, _: (store.find(Query()), store.find(Query(newest_first=False))),
     "stats": lambda store, _: store.stats(),
-    "standing": lambda store, _: store.standing("due", None, None),
+    "explain": lambda store, _: store.explain("due", None, None),
     "counts": lambda store, _: store.counts(3600),
     "beat": lambda store, _: come_and_go(store),
     "workers": lambda store, _: store.workers(),
@@ -60,15 +71,21 @@ OPERATIONS: dict[str, Operation] = {
 
 def filled(store: Redis, clock: Clock) -> Held:
     """Store jobs that are held, expired, due, scheduled, completed and failed; return the claims that are held."""
-    store.enqueue([entry(id="completed", key="done"), entry(id="failed", key="failed")])
+    store.enqueue([build_record(id="completed", key="done"), build_record(id="failed", key="failed")])
     first, second = take(store, limit=2)
-    settle(store, completed(first, result="fine"))
-    settle(store, failed(second, final=True))
-    store.enqueue([entry(id="expired")])
+    settle(store, build_completion(first, result="fine"))
+    settle(store, build_failure(second, final=True))
+    store.enqueue([build_record(id="expired")])
     take_one(store, lease=1)
-    store.enqueue([entry(id="one"), entry(id="two")])
+    store.enqueue([build_record(id="one"), build_record(id="two")])
     held = take(store, limit=2)
-    store.enqueue([entry(id="due", key="due"), entry(id="scheduled", delay=5), entry(id="much later", delay=3600)])
+    store.enqueue(
+        [
+            build_record(id="due", key="due"),
+            build_record(id="scheduled", delay=5),
+            build_record(id="much later", delay=3600),
+        ]
+    )
     store.wait([AWAITED], None, 0.0)
     clock.advance(10)
     return held

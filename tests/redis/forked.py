@@ -24,11 +24,11 @@ class Family:
         self.channel = self.server.address.key("channel")
         self.heard: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.changes: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self.listener = Listener(self.server, self.channel, heard=self.heard.put, changed=self._note)
+        self.listener = Listener(self.server, self.channel, on_notification=self.heard.put, on_change=self._note)
         self._url = url.partition("?")[0]
 
     def listen(self) -> None:
-        self.listener.attend()
+        self.listener.ensure_listening()
         assert self.changes.get(timeout=LONG)
 
     def count(self) -> int:
@@ -43,7 +43,7 @@ class Family:
             client.publish(self.channel, message)
 
     def _note(self) -> None:
-        self.changes.put(self.listener.hears)
+        self.changes.put(self.listener.is_connected)
 
 
 def in_a_child(family: Family, parents: set[str]) -> int:
@@ -53,7 +53,7 @@ def in_a_child(family: Family, parents: set[str]) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     code = 1
     try:
-        assert not family.listener.hears
+        assert not family.listener.is_connected
         assert family.count() == 2
         family.listen()
         assert len(family.connections() - parents) == 2
@@ -68,7 +68,7 @@ def in_a_child(family: Family, parents: set[str]) -> int:
 def main(url: str) -> None:
     family = Family(url)
     family.listen()
-    with family.server._pool.wire():
+    with family.server._pool.connection():
         family.count()
         before = family.connections()
         code = in_a_child(family, before)

@@ -50,7 +50,7 @@ def take_all(place: Place, witness: Witness) -> None:
     claimed = store.claim(asked := request())
     while claimed.jobs:
         witness.tell("did", [(job.id, job.fence) for job in claimed.jobs])
-        settlements = [transitions.completed(hold_of(job, asked)) for job in claimed.jobs]
+        settlements = [transitions.build_completion(hold_of(job, asked)) for job in claimed.jobs]
         landed, claimed = store.exchange(settlements, asked := request())
         assert all(landed)
 
@@ -117,7 +117,7 @@ def hold_until_dawn(place: Place, witness: Witness, holding: int, dawn: int, nig
             claim.complete("frozen")
         except tenure.ClaimLost:
             # The claim may know by its own clock. So the store is asked as well.
-            assert jobs._backend.settle([transitions.completed(claim.lease.hold, "frozen")]) == [False]
+            assert jobs._backend.settle([transitions.build_completion(claim.lease.hold, "frozen")]) == [False]
         else:
             raise AssertionError(f"{claim.id} was completed by one that did not hold it")
 
@@ -150,7 +150,7 @@ def give_and_take(place: Place, witness: Witness) -> None:
             return
         held = [(job.id, job.fence) for job in claimed.jobs]
         witness.tell("held", held)
-        settlements = [transitions.completed(hold_of(job, asked)) for job in claimed.jobs]
+        settlements = [transitions.build_completion(hold_of(job, asked)) for job in claimed.jobs]
         landed, claimed = store.exchange(settlements, asked := request())
         assert all(landed)
         witness.tell("completed", held)
@@ -158,7 +158,7 @@ def give_and_take(place: Place, witness: Witness) -> None:
 
 def give(store: Redis, witness: Witness, number: int) -> None:
     ids = [f"{os.getpid()}-{number}-{n}" for n in range(random.choice([1, 5]))]
-    store.enqueue([PATIENT.entry(id) for id in ids])
+    store.enqueue([PATIENT.record(id) for id in ids])
     witness.tell("enqueued", [(id, 0) for id in ids])
 
 
@@ -168,8 +168,8 @@ def enqueued_twice(place: Place, _: Witness, number: str, processes: str) -> obj
 
     def act() -> None:
         random.seed(os.getpid())
-        ids = [NewJob("work").entry(f"job-{n}") for n in range(int(number))]
-        keys = [NewJob("work", key=f"key-{n}").entry(uuid4().hex) for n in range(int(number))]
+        ids = [NewJob("work").record(f"job-{n}") for n in range(int(number))]
+        keys = [NewJob("work", key=f"key-{n}").record(uuid4().hex) for n in range(int(number))]
         entries = random.sample(ids + keys, k=2 * int(number))
         store = place.open()
         for start in range(0, len(entries), 20):
@@ -178,7 +178,7 @@ def enqueued_twice(place: Place, _: Witness, number: str, processes: str) -> obj
 
     codes = wait_for([fork(act) for _ in range(int(processes))])
     os.close(telling)
-    with open(told, "rb") as dots:  # noqa: PTH123 - it is a pipe
+    with open(told, "rb") as dots:  # noqa: PTH123 - a pipe
         return {"codes": codes, "created": len(dots.read())}
 
 
@@ -211,7 +211,7 @@ def forked(place: Place, _: Witness) -> object:
 def fill(place: Place, number: int) -> None:
     """Make the store, with so many jobs."""
     store = place.open()
-    entries = [PATIENT.entry(f"job-{n}") for n in range(number)]
+    entries = [PATIENT.record(f"job-{n}") for n in range(number)]
     for start in range(0, number, PART):
         store.enqueue(entries[start : start + PART])
     store.close()

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.backends.protocol import Clock
+from tenure.backends.protocol import StoreClock
 from tenure.backends.redis import Redis
 from tests.servers.prefixes import client_of, keys_under, new_prefix, remove
 from tests.servers.redis import with_prefix
@@ -31,7 +31,7 @@ class Place:
         with client_of(self.server) as client:
             return keys_under(self.prefix, client)
 
-    def open(self, options: str = "", *, clock: Clock | None = None) -> Redis:
+    def open(self, options: str = "", *, clock: StoreClock | None = None) -> Redis:
         """Return a handle on the store; `options` are appended to the URL."""
         return Redis(self.url + options, clock=clock)
 

@@ -7,13 +7,13 @@ import pytest
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
 
 from tenure.backends.redis.address import Address, Node, address_of
-from tenure.backends.urls import masked
+from tenure.backends.urls import mask_password
 from tenure.errors import ConfigurationError
 from tests.redis.encryption import CERTIFICATE
 
 
 def address(url: str) -> Address:
-    return address_of(url, masked(url))
+    return address_of(url, mask_password(url))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_url_says_where_the_server_is_and_how_one_is_let_in(url: str, settings
 def test_its_first_word_says_how_to_reach_the_server(url: str, kind: type, nodes: tuple[Node, ...]) -> None:
     found = address(url)
 
-    assert (found.kind, found.nodes) == (kind, nodes)
+    assert (found.connection_class, found.nodes) == (kind, nodes)
 
 
 def test_the_options_that_are_ours_have_defaults() -> None:
@@ -93,28 +93,28 @@ def test_all_keys_of_a_store_are_in_one_slot() -> None:
         ("redis://db?prefx=a", "has no option 'prefx'; did you mean 'prefix'?"),
         ("redis://db?retry_on_timeout=1", "has no option 'retry_on_timeout'"),
         ("redis://db?max_connections=5", "has no option 'max_connections'; did you mean 'connections'?"),
-        ("redis://db?ssl_ca_certs=a", "has ssl_ca_certs, which is for TLS; begin the URL with 'rediss'"),
-        ("redis://db?prefix=", "prefix must be a name"),
-        ("redis://db?prefix={a}", "prefix must be a name"),
-        ("redis://db?prefix=a%3Ab", "prefix must be a name of letters, digits, . _ and -, of at most 100, not 'a:b'"),
-        (f"redis://db?prefix={'a' * 101}", "prefix must be a name"),
+        ("redis://db?ssl_ca_certs=a", "needs TLS: begin the URL with 'rediss'"),
+        ("redis://db?prefix=", "prefix must be 1 to 100 letters"),
+        ("redis://db?prefix={a}", "prefix must be 1 to 100 letters"),
+        ("redis://db?prefix=a%3Ab", "prefix must be 1 to 100 letters, digits, '.', '_' or '-', not 'a:b'"),
+        (f"redis://db?prefix={'a' * 101}", "prefix must be 1 to 100 letters"),
         ("redis://db?timeout=0", "timeout must be a number from 0.1 to 3600, not '0'"),
         ("redis://db?timeout=-1", "timeout must be a number"),
         ("redis://db?connections=1001", "connections must be a whole number from 1 to 1000, not '1001'"),
         ("redis://db?connections=2.5", "connections must be a whole number from 1 to 1000, not '2.5'"),
-        ("redis://db/app", "a database is a number, such as 0, not 'app'"),
-        ("redis://db/99999999999", "a database is a number"),
-        ("redis://db?db=-1", "a database is a number"),
-        ("redis://db/0#1", "a database is a number"),
-        ("redis+cluster://db/1", "a cluster has only the database 0, not 1"),
-        ("redis://db:70000", "a port is a number up to 65535"),
-        ("redis://db:port", "a port is a number up to 65535"),
-        ("unix://run/redis.sock", "name a socket by its whole path, 'unix:///run/redis.sock'"),
-        ("redis://[::1", "a host is a name, or an address such as '127.0.0.1' or '[::1]'"),
-        ("unix://", "name a socket by its whole path"),
+        ("redis://db/app", "the database must be a number such as 0, not 'app'"),
+        ("redis://db/99999999999", "the database must be a number"),
+        ("redis://db?db=-1", "the database must be a number"),
+        ("redis://db/0#1", "the database must be a number"),
+        ("redis+cluster://db/1", "a cluster has only database 0, not 1"),
+        ("redis://db:70000", "the port must be a number up to 65535"),
+        ("redis://db:port", "the port must be a number up to 65535"),
+        ("unix://run/redis.sock", "give the absolute path of a socket, 'unix:///run/redis.sock'"),
+        ("redis://[::1", "the host must be a name, or an address such as '127.0.0.1' or '[::1]'"),
+        ("unix://", "give the absolute path of a socket"),
         ("rediss://db?ssl_cert_reqs=maybe", "ssl_cert_reqs must be 'required' or 'optional' or 'none', not 'maybe'"),
         ("rediss://db?ssl_check_hostname=maybe", "ssl_check_hostname must be 'true' or"),
-        ("rediss://db?ssl_ca_certs=/no/such.pem", "ssl_ca_certs must name a file; there is none at '/no/such.pem'"),
+        ("rediss://db?ssl_ca_certs=/no/such.pem", "ssl_ca_certs: file '/no/such.pem' not found"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_told_with_the_reason(url: str, reason: str) -> None:

@@ -70,7 +70,7 @@ def test_a_store_that_has_moved_is_asked_there_at_once_from_then_on(
     redis_cluster.move_slot(slot_of(place.prefix), to)
     count(server)
 
-    with server._pool.wire() as wire:
+    with server._pool.connection() as wire:
         assert wire.node == (LOOPBACK, redis_cluster.masters[to].port)
 
 
@@ -78,9 +78,9 @@ def test_calls_are_heard_at_the_server_that_has_the_store_now(
     redis_cluster: RedisCluster, place: Place, server: Server
 ) -> None:
     channel = place.key("channel")
-    with closing(Listener(server, channel, heard=lambda _: None, changed=lambda: None)) as listener:
-        listener.attend()
-        until(lambda: listener.hears)
+    with closing(Listener(server, channel, on_notification=lambda _: None, on_change=lambda: None)) as listener:
+        listener.ensure_listening()
+        until(lambda: listener.is_connected)
         to = redis_cluster.masters[another(redis_cluster, place)]
 
         redis_cluster.move_slot(slot_of(place.prefix), redis_cluster.masters.index(to))
@@ -127,7 +127,7 @@ def test_who_cannot_wait_so_long_is_told_why(redis_cluster: RedisCluster, place:
             raised = refusal_of(server, BOTH, may_repeat=False)
 
     assert type(raised) is StoreUnavailable
-    assert "is moving the store from one node to another; ask again" in str(raised)
+    assert "is moving the store from one node to another; retry" in str(raised)
 
 
 def test_a_cluster_by_a_url_for_one_server_is_refused_at_once_with_the_remedy(
@@ -146,7 +146,7 @@ def test_one_server_by_a_url_for_a_cluster_is_refused_with_the_remedy(own_redis:
     raised = refusal_at(own_redis.url.replace("redis:", "redis+cluster:"))
 
     assert type(raised) is ConfigurationError
-    assert "is no cluster" in str(raised)
+    assert "is not a cluster" in str(raised)
     assert "begin the URL with 'redis://'" in str(raised)
 
 
@@ -177,7 +177,7 @@ def test_the_others_are_asked_when_the_server_of_the_url_is_away(servers: Server
         cluster = Cluster(address_of(url, url))
         cluster.connect().close()
         masters.masters[0].kill()
-        cluster.heed(redis.ConnectionError("it is gone"), None)
+        cluster.handle_error(redis.ConnectionError("it is gone"), None)
 
         with closing(cluster.connect()) as wire:
             assert wire.node == (LOOPBACK, masters.masters[owner].port)

@@ -8,7 +8,7 @@ from tenure.backends.redis import Redis
 from tenure.backends.redis import read as reading
 from tenure.core.operations import Event
 from tenure.testing import Clock
-from tenure.testing.conformance.building import entry
+from tenure.testing.conformance.building import build_record
 from tests.redis.stores import Place
 
 DAY = 86_400
@@ -16,7 +16,7 @@ DAY = 86_400
 
 def enqueue_into(store: Redis, number: int) -> None:
     """Store a job in each of so many queues."""
-    store.enqueue([entry(queue=f"queue-{each}") for each in range(number)])
+    store.enqueue([build_record(queue=f"queue-{each}") for each in range(number)])
 
 
 @pytest.mark.parametrize("most", [1, 6, 7, 12, 13])
@@ -24,7 +24,7 @@ def test_counts_that_are_told_in_parts_are_told_once_each(
     store: Redis, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     enqueue_into(store, 12)
-    monkeypatch.setattr(reading, "MOST_COUNTS", most)
+    monkeypatch.setattr(reading, "COUNTS_BATCH", most)
 
     counts = store.counts(3600)
 

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 import redis
 
-from tenure.backends.redis.durability import Fitness
+from tenure.backends.redis.durability import ServerCheck
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tests.redis.asking import count, opened, refusal_at, server_at
 from tests.redis.proxy import Proxy
@@ -21,7 +21,7 @@ NEWEST = names()[-1]
 def said_of(url: str, caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     """Return what is logged about a server that is used twice, on two connections."""
     caplog.set_level(logging.INFO, "tenure.backends.redis.durability")
-    with opened(url) as server, server._pool.wire():
+    with opened(url) as server, server._pool.connection():
         count(server)
     return [(record.levelno, record.getMessage()) for record in caplog.records]
 
@@ -34,7 +34,7 @@ def test_a_server_that_throws_keys_away_is_refused_with_the_remedy(own_redis: Ow
     raised = refusal_at(own_redis.url)
 
     assert type(raised) is ConfigurationError
-    assert f"its 'maxmemory-policy' is {policy!r}; set that to 'noeviction'" in str(raised)
+    assert f"its 'maxmemory-policy' is {policy!r}; set 'maxmemory-policy' to 'noeviction'" in str(raised)
 
 
 def test_a_server_that_is_refused_is_asked_nothing_else_and_taken_when_it_is_set_right(own_redis: OwnRedis) -> None:
@@ -65,7 +65,7 @@ def test_a_replica_is_refused_at_once_and_names_its_primary(own_redis: OwnRedis)
     raised = refusal_at(own_redis.url)
 
     assert type(raised) is StoreUnavailable
-    assert "is a replica, which takes no changes; name the primary server" in str(raised)
+    assert "is a replica and rejects changes; use the URL of the primary" in str(raised)
     assert f"its primary is {LOOPBACK}:{port}" in str(raised)
 
 
@@ -73,30 +73,30 @@ def test_a_replica_is_refused_at_once_and_names_its_primary(own_redis: OwnRedis)
     ("version", "is_fit"), [("2.8.0", False), ("6.0.16", False), ("6.2.0", True), ("10.0.0", True), ("unstable", True)]
 )
 def test_a_server_that_is_too_old_is_refused(version: str, is_fit: bool) -> None:  # noqa: FBT001 - a column
-    fitness = Fitness(server_at("redis://db").address)
+    fitness = ServerCheck(server_at("redis://db").address)
 
     def refused() -> str:
         try:
-            fitness._refuse({"redis_version": version})
+            fitness._reject_unsuitable({"redis_version": version})
         except ConfigurationError as exc:
             return str(exc)
         return ""
 
-    assert refused() == ("" if is_fit else f"'redis://db' is Redis {version}; at least 6.2 is needed, or any Valkey")
+    assert refused() == ("" if is_fit else f"'redis://db' runs Redis {version}; use Redis 6.2 or later, or Valkey")
 
 
 @pytest.mark.parametrize(
     ("settings", "losses"),
     [
-        (FAST, "in a crash everything, in a power cut everything"),
+        (FAST, "a crash loses all jobs, a power cut loses all jobs"),
         (
             {"save": "3600 1", "appendonly": "no"},
-            "in a crash everything since the last snapshot, in a power cut everything since the last snapshot",
+            "a crash loses everything since the last snapshot, a power cut loses everything since the last snapshot",
         ),
-        ({**DURABLE, "appendfsync": "everysec"}, "in a crash nothing, in a power cut up to one second"),
+        ({**DURABLE, "appendfsync": "everysec"}, "a crash loses nothing, a power cut loses up to one second of writes"),
         (
             {**DURABLE, "appendfsync": "no"},
-            "in a crash nothing, in a power cut what the system had not written, often 30 seconds",
+            "a crash loses nothing, a power cut loses the writes that the kernel had not flushed, often 30 seconds",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_what_a_server_may_lose_is_said_once(
     with servers.own_redis(name, settings) as own:
         said = said_of(own.url, caplog)
 
-    assert said == [(logging.WARNING, f"the server may lose what it has taken: {losses}; see docs/redis.md")]
+    assert said == [(logging.WARNING, f"the server may lose jobs: {losses}; see docs/redis.md")]
 
 
 def test_of_a_server_that_loses_nothing_nothing_is_said(own_redis: OwnRedis, caplog: pytest.LogCaptureFixture) -> None:
@@ -127,5 +127,5 @@ def test_a_server_that_may_not_be_looked_at_is_used_and_that_is_said_once(
 
     ((level, message),) = said
     assert level == logging.INFO
-    assert message.startswith("it cannot be told what the server loses by a crash or a power cut: ")
+    assert message.startswith("cannot read the persistence settings of the server: ")
     assert command in message

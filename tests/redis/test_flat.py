@@ -13,13 +13,13 @@ from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     ENDINGS,
     Taken,
-    completed,
-    failed,
-    released,
+    as_taken,
+    build_completion,
+    build_failure,
+    build_release,
     request,
     take,
     take_one,
-    taken_by,
     token,
 )
 from tests.redis.counting import CountingStore
@@ -62,7 +62,7 @@ def fill(place: Place, number: int) -> None:
 
 
 def put(store: Redis, number: int, job: NewJob) -> None:
-    pattern = job.entry("pattern")
+    pattern = job.record("pattern")
     for start in range(0, number, PART):
         store.enqueue([replace(pattern, id=token()) for _ in range(min(PART, number - start))])
 
@@ -76,7 +76,9 @@ def finish(store: Redis, taken: list[Taken]) -> None:
     """Complete one half, and let the other fail for good."""
     for start in range(0, len(taken), PART):
         some = taken[start : start + PART]
-        store.settle([completed(each) if n % 2 else failed(each, final=True) for n, each in enumerate(some)])
+        store.settle(
+            [build_completion(each) if n % 2 else build_failure(each, final=True) for n, each in enumerate(some)]
+        )
 
 
 def costs(both: Both, action: Callable[[CountingStore], object]) -> tuple[int, int]:
@@ -102,7 +104,7 @@ def test_claiming_and_completing_costs_the_same_among_many_jobs_as_among_few(
         wanted = request(limit=limit, **asked)
         jobs = store.claim(wanted).jobs
         assert len(jobs) == limit
-        assert all(store.settle([completed(taken_by(job, wanted)) for job in jobs]))
+        assert all(store.settle([build_completion(as_taken(job, wanted)) for job in jobs]))
         put(store, limit, NewJob(jobs[0].type, priority=jobs[0].priority))
 
     few, many = costs(both, claim_and_complete)
@@ -118,7 +120,7 @@ def test_an_exchange_costs_the_same_however_the_claims_end(both: Both, ending: s
         wanted = request(limit=10, types=("work",))
         landed, claimed = store.exchange([ENDINGS[ending](each) for each in taken], wanted)
         assert landed == [True] * 10
-        store.settle([completed(taken_by(job, wanted)) for job in claimed.jobs])
+        store.settle([build_completion(as_taken(job, wanted)) for job in claimed.jobs])
         put(store, 20, NewJob("work"))
 
     few, many = costs(both, exchange)
@@ -147,7 +149,7 @@ def test_claiming_nothing_costs_the_same_however_much_is_not_asked_for(both: Bot
 @pytest.mark.parametrize(
     "action",
     [
-        lambda store: store.enqueue([NewJob("work").entry(token()) for _ in range(10)]),
+        lambda store: store.enqueue([NewJob("work").record(token()) for _ in range(10)]),
         lambda store: store.extend([Extension(hold=take_one(store, types=("work",)).hold, lease=60)]),
         lambda store: store.reap(),
         lambda store: store.move([take_one(store, types=("work",)).id], Move.CANCEL),
@@ -167,7 +169,7 @@ def test_other_operations_cost_the_same(both: Both, action: Callable[[CountingSt
 
 def test_waiting_costs_little_however_many_lanes_have_jobs_that_come_due_later(place: Place) -> None:
     with closing(CountingStore(place, Clock())) as store:
-        store.enqueue([NewJob(f"other-{number}", delay=3600).entry(token()) for number in range(1_000)])
+        store.enqueue([NewJob(f"other-{number}", delay=3600).record(token()) for number in range(1_000)])
         # Who begins to hear looks once more, and that may be in the middle of what is counted.
         listen(store)
 
@@ -182,8 +184,8 @@ def test_a_settlement_that_was_lost_or_is_sent_again_costs_the_same_however_long
         put(store, 1, NewJob("work"))
         for _ in range(60):
             taken = take_one(store)
-            store.settle([released(taken)])
-            found.append(store.cost(lambda store: store.settle([released(taken), completed(taken)])))  # noqa: B023
+            store.settle([build_release(taken)])
+            found.append(store.cost(lambda store: store.settle([build_release(taken), build_completion(taken)])))  # noqa: B023
 
     assert len(set(found[1:])) == 1
 

@@ -123,7 +123,7 @@ def test_a_login_that_cannot_be_had_just_now_is_told_and_tried_again(proxy: Prox
     with redis.Redis(host=LOOPBACK, port=proxy.port, credential_provider=provider) as client:
         jobs = tenure.Jobs(tenure.RedisStore(client, prefix=place.prefix))
         provider.is_open = False
-        with pytest.raises(StoreUnavailable, match="cannot be reached: LookupError: the vault is closed"):
+        with pytest.raises(StoreUnavailable, match=r"cannot reach .*: LookupError: the vault is closed"):
             jobs.stats()
         provider.is_open = True
 
@@ -164,7 +164,7 @@ def test_a_client_that_has_to_be_awaited_is_refused_with_the_remedy(kind: Any) -
     client = kind(host="db")
 
     for make in (lambda: tenure.Jobs(client).stats(), lambda: tenure.RedisStore(client)):
-        with pytest.raises(ConfigurationError, match=r"has to be awaited; give a redis\.Redis, or a URL"):
+        with pytest.raises(ConfigurationError, match=r"is an async client; pass a redis\.Redis or a URL"):
             make()
 
 
@@ -176,7 +176,7 @@ def test_what_is_no_client_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"prefix": "{a}"}, "prefix must be a name"),
+        ({"prefix": "{a}"}, "prefix must be 1 to 100 letters"),
         ({"timeout": 0}, "timeout must be 0.1 to 3,600 seconds, not 0"),
         ({"connections": 0}, "connections must be 1 to 1,000, not 0"),
         ({"prefx": "a"}, "RedisStore has no option 'prefx'; did you mean 'prefix'?"),

@@ -60,7 +60,7 @@ def is_refused(operation: Operation, store: Redis, held: Held) -> bool:
     try:
         operation(store, held)
     except StoreUnavailable as exc:
-        if "has no memory left; raise its 'maxmemory'" not in str(exc):
+        if "is out of memory; raise its 'maxmemory'" not in str(exc):
             raise
         return True
     return False

@@ -9,8 +9,8 @@ from contextlib import ExitStack, closing
 import pytest
 
 from tenure.backends.redis import Redis
-from tenure.backends.shared import waiter as watches
-from tenure.testing.conformance.building import entry
+from tenure.backends.shared import waiter
+from tenure.testing.conformance.building import build_record
 from tests.redis.stores import Place
 from tests.redis.waiting import HOUR, LIMIT, is_registered, listen, waiting
 from tests.servers.redis import OwnRedis
@@ -29,16 +29,16 @@ def other(place: Place) -> Iterator[Redis]:
 def hears(store: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store hears wake-ups, and looks by itself only once."""
     listen(store)
-    monkeypatch.setattr(watches, "LONGEST_POLL", HOUR)
+    monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
 
 
 @pytest.fixture
 def crowd(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Redis]]:
     """Handles that hear wake-ups, and look by themselves only once; in the order in which they are called."""
-    stores = sorted((place.open() for _ in range(5)), key=lambda store: store._wakeups._channel)
+    stores = sorted((place.open() for _ in range(5)), key=lambda store: store._waiter._channel)
     for store in stores:
         listen(store)
-    monkeypatch.setattr(watches, "LONGEST_POLL", HOUR)
+    monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
     yield stores
     for store in stores:
         store.close()
@@ -48,10 +48,10 @@ def test_one_job_wakes_one_of_those_who_wait(place: Place, crowd: list[Redis], s
     with ExitStack() as all_of_them:
         threads = [all_of_them.enter_context(waiting(place, each, ["mail"])) for each in crowd]
 
-        store.enqueue([entry(queue="mail")])
+        store.enqueue([build_record(queue="mail")])
         until(lambda: sum(not thread.is_alive() for thread in threads) == 1)
         still_there = sum(is_registered(place, each, ["mail"]) for each in crowd)
-        store.enqueue([entry(queue="mail") for _ in crowd[1:]])
+        store.enqueue([build_record(queue="mail") for _ in crowd[1:]])
 
     assert still_there == len(crowd) - 1
     assert not any(thread.is_alive() for thread in threads)
@@ -60,10 +60,10 @@ def test_one_job_wakes_one_of_those_who_wait(place: Place, crowd: list[Redis], s
 def test_a_job_wakes_nobody_who_waits_for_another_queue_or_type(place: Place, crowd: list[Redis], store: Redis) -> None:
     first, second, *_ = crowd
     with waiting(place, first, ["post"]), waiting(place, second, ["mail"]) as wanted:
-        store.enqueue([entry(queue="mail")])
+        store.enqueue([build_record(queue="mail")])
         wanted.join(LIMIT)
         is_undisturbed = is_registered(place, first, ["post"])
-        store.enqueue([entry(queue="post")])
+        store.enqueue([build_record(queue="post")])
 
     assert not wanted.is_alive()
     assert is_undisturbed
@@ -76,7 +76,7 @@ def test_a_job_wakes_who_asked_for_it_in_whatever_words(
     place: Place, store: Redis, other: Redis, queues: list[str] | None, types: list[str] | None
 ) -> None:
     with waiting(place, store, queues, types) as thread:
-        other.enqueue([entry("send", queue="mail")])
+        other.enqueue([build_record("send", queue="mail")])
 
     assert not thread.is_alive()
     assert not is_registered(place, store, queues, types)
@@ -88,7 +88,7 @@ def test_a_call_for_somebody_who_left_goes_to_another(place: Place, crowd: list[
         each.wait(["mail"], None, 0.01)
 
     with waiting(place, stayed, ["mail"]) as thread:
-        store.enqueue([entry(queue="mail")])
+        store.enqueue([build_record(queue="mail")])
 
     assert not thread.is_alive()
 
@@ -97,10 +97,10 @@ def test_a_call_for_somebody_who_is_dead_goes_to_another(place: Place, crowd: li
     *dead, alive = crowd
     for each in dead:
         each.wait(["mail"], None, 0.01)
-        each._wakeups._listener.close()
+        each._waiter._listener.close()
 
     with waiting(place, alive, ["mail"]) as thread:
-        store.enqueue([entry(queue="mail")])
+        store.enqueue([build_record(queue="mail")])
 
     assert not thread.is_alive()
 
@@ -111,7 +111,7 @@ def test_a_job_calls_only_so_many_of_those_who_are_dead(place: Place, store: Red
         place.execute("ZADD", place.key("waiters"), *(word for each in places for word in (0, each)))
         place.execute("HSET", place.key("waiting"), f"dead#{number}", "\n".join(places))
 
-    store.enqueue([entry("0", queue="mail")])
+    store.enqueue([build_record("0", queue="mail")])
 
     assert sorted(place.execute("HKEYS", place.key("waiting"))) == [b"dead#2", b"dead#3"]
     assert place.execute("ZCARD", place.key("waiters")) == 2 * 500
@@ -122,7 +122,7 @@ def test_a_job_is_stored_though_of_one_who_waited_only_a_place_is_left(own_redis
     place.execute("ZADD", place.key("waiters"), 0, '"mail",*|dead#1')
 
     with closing(place.open("&timeout=5")) as store:
-        store.enqueue([entry(queue="mail")])
+        store.enqueue([build_record(queue="mail")])
 
     assert place.execute("ZCARD", place.key("waiters")) == 0
 
@@ -131,17 +131,17 @@ def test_a_job_is_stored_though_of_one_who_waited_only_a_place_is_left(own_redis
 @pytest.mark.usefixtures("hears")
 def test_a_message_of_somebody_else_disturbs_nobody(place: Place, store: Redis, other: Redis, message: str) -> None:
     with waiting(place, store, ["mail"]) as thread:
-        place.execute("PUBLISH", store._wakeups._channel, message)
-        other.enqueue([entry(queue="mail")])
+        place.execute("PUBLISH", store._waiter._channel, message)
+        other.enqueue([build_record(queue="mail")])
 
     assert not thread.is_alive()
-    assert store._wakeups._listener.hears
+    assert store._waiter._listener.is_connected
 
 
 def test_who_waited_long_ago_is_swept_away_by_who_waits_now(
     place: Place, store: Redis, other: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watches, "LONGEST_POLL", 0.001)
+    monkeypatch.setattr(waiter, "LONGEST_POLL", 0.001)
     other.wait(["mail"], None, 0.0)
 
     def is_alone() -> bool:

@@ -8,8 +8,16 @@ import pytest
 
 import tenure
 from tenure.backends.redis import Redis
-from tenure.core.operations import Beat, Enqueued, Extension, Holding, Move, Purge, Query, Refusal, Stats
-from tenure.testing.conformance.building import Taken, completed, entry, failed, released, request, take
+from tenure.core.operations import Enqueued, Extension, Heartbeat, HoldStatus, Move, Purge, Query, Refusal, Stats
+from tenure.testing.conformance.building import (
+    Taken,
+    build_completion,
+    build_failure,
+    build_record,
+    build_release,
+    request,
+    take,
+)
 from tests.redis.contents import contents_of
 from tests.redis.stores import Place
 from tests.redis.verdict import faults
@@ -37,15 +45,22 @@ def taken_away(place: Place) -> Iterator[Place]:
 def fill(store: Redis) -> list[Taken]:
     """Store jobs in every state, in several lanes, and all that a store has beside them; return what is held."""
     store.enqueue(
-        [entry(id=f"{type}-{n}", type=type, key=f"{type}-{n}") for type in ("work", "other") for n in range(6)]
+        [build_record(id=f"{type}-{n}", type=type, key=f"{type}-{n}") for type in ("work", "other") for n in range(6)]
     )
     first, second, third, *rest = take(store, limit=8, token="filled")
-    store.settle([completed(first, "result"), failed(second, final=True), failed(third), released(rest.pop())])
-    store.enqueue([entry(id="scheduled", queue="later", delay=3600)])
+    store.settle(
+        [
+            build_completion(first, "result"),
+            build_failure(second, final=True),
+            build_failure(third),
+            build_release(rest.pop()),
+        ]
+    )
+    store.enqueue([build_record(id="scheduled", queue="later", delay=3600)])
     store.move(["other-5"], Move.CANCEL)
     store.schedule("daily", [])
     store.pause(["paused"])
-    store.beat(Beat(name="w1", host="h", pid=1, version="1"), 60)
+    store.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), 60)
     store.wait(["nothing"], None, 0)
     return rest
 
@@ -57,16 +72,16 @@ def operations_of(taken: list[Taken]) -> list[tuple[Callable[[Redis], Any], obje
     missing = [(id, Refusal.UNKNOWN) for id in ids]
     return [
         (lambda store: store.claim(request(token="filled")).jobs, []),
-        (lambda store: store.extend(extensions), [Holding.LOST] * len(ids)),
-        (lambda store: store.settle(list(map(completed, taken))), [False] * len(ids)),
-        (lambda store: store.exchange(list(map(failed, taken)), request())[0], [False] * len(ids)),
+        (lambda store: store.extend(extensions), [HoldStatus.LOST] * len(ids)),
+        (lambda store: store.settle(list(map(build_completion, taken))), [False] * len(ids)),
+        (lambda store: store.exchange(list(map(build_failure, taken)), request())[0], [False] * len(ids)),
         (lambda store: store.reap(worker="w1"), []),
         (lambda store: [(each.id, each.refusal) for each in store.move(ids, Move.RETRY)], missing),
         (lambda store: [(each.id, each.refusal) for each in store.delete(ids)], missing),
         (lambda store: store.purge(Purge(older_than=0)), 0),
         (lambda store: store.find(Query()).jobs, []),
         (lambda store: store.find(Query(ids=tuple(ids))).jobs, []),
-        (lambda store: store.standing(ids[0], None, None), None),
+        (lambda store: store.explain(ids[0], None, None), None),
         (lambda store: store.stats(), Stats(rows=(), paused=())),
         (lambda store: store.counts(3600), []),
         (lambda store: store.workers(), []),
@@ -79,7 +94,7 @@ def test_two_prefixes_never_see_each_other(place: Place, store: Redis, neighbour
 
     with closing(neighbour.open()) as other:
         answers = [(operation(other), expected) for operation, expected in operations_of(taken)]
-        enqueued = other.enqueue([entry(id=taken[0].id, key=taken[0].job.key, on_conflict="raise")])
+        enqueued = other.enqueue([build_record(id=taken[0].id, key=taken[0].job.key, on_conflict="raise")])
         claimed = [each.id for each in take(other, limit=10)]
 
     assert [answer for answer, _ in answers] == [expected for _, expected in answers]
@@ -95,9 +110,9 @@ def test_what_one_prefix_is_rid_of_the_other_keeps(place: Place, store: Redis, n
 
     with closing(neighbour.open()) as other:
         taken = fill(other)
-        other.settle(list(map(completed, taken)))
+        other.settle(list(map(build_completion, taken)))
         other.resume(["paused"])
-        other.beat(Beat(name="w1", host="h", pid=1, version="1"), 0)
+        other.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), 0)
         purged = other.purge(Purge(older_than=0, limit=100))
 
     assert purged > len(taken)
@@ -107,9 +122,9 @@ def test_what_one_prefix_is_rid_of_the_other_keeps(place: Place, store: Redis, n
 def test_two_databases_of_one_server_never_see_each_other(redis_server: RedisServer, place: Place) -> None:
     with taken_away(Place(with_database(redis_server.url, 1), place.prefix)) as other:
         with closing(place.open()) as store, closing(other.open()) as elsewhere:
-            store.enqueue([entry(id="one")])
+            store.enqueue([build_record(id="one")])
             seen = take(elsewhere)
-            elsewhere.enqueue([entry(id="two")])
+            elsewhere.enqueue([build_record(id="two")])
 
             assert seen == []
             assert [each.id for each in take(store, limit=10)] == ["one"]
@@ -122,9 +137,9 @@ def with_database(url: str, number: int) -> str:
 
 def finish_everything(store: Redis) -> None:
     """End what is queued and what is held, in every way."""
-    store.settle([completed(each, "result") for each in fill(store)])
+    store.settle([build_completion(each, "result") for each in fill(store)])
     store.resume(["paused"])
-    store.beat(Beat(name="w1", host="h", pid=1, version="1"), 0)
+    store.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), 0)
     store.move([job.id for job in store.find(Query(limit=100)).jobs], Move.CANCEL)
 
 
@@ -147,8 +162,8 @@ def lasting(place: Place, key: str) -> bool:
 
 
 def test_a_store_whose_jobs_are_deleted_leaves_no_key_but_those_that_expire(place: Place, store: Redis) -> None:
-    store.enqueue([entry(id=f"{n}", queue=f"{n}", key="key") for n in range(10)])
-    store.settle([completed(each, "result") for each in take(store, limit=10)])
+    store.enqueue([build_record(id=f"{n}", queue=f"{n}", key="key") for n in range(10)])
+    store.settle([build_completion(each, "result") for each in take(store, limit=10)])
 
     store.delete([str(n) for n in range(10)])
 
@@ -173,7 +188,7 @@ def test_a_store_of_which_nothing_is_left_is_as_new(place: Place, store: Redis) 
     finish_everything(store)
     store.purge(Purge(older_than=0, limit=100))
 
-    store.enqueue([entry(id="work-0", key="work-0", on_conflict="raise")])
+    store.enqueue([build_record(id="work-0", key="work-0", on_conflict="raise")])
 
     (taken,) = take(store)
     found = contents_of(place)
@@ -183,8 +198,8 @@ def test_a_store_of_which_nothing_is_left_is_as_new(place: Place, store: Redis) 
 
 
 def test_a_lane_of_which_nothing_is_left_is_gone_while_others_stay(place: Place, store: Redis) -> None:
-    store.enqueue([entry(queue="one"), entry(queue="two")])
-    store.settle(list(map(completed, take(store, limit=2))))
+    store.enqueue([build_record(queue="one"), build_record(queue="two")])
+    store.settle(list(map(build_completion, take(store, limit=2))))
 
     store.purge(Purge(older_than=0, queues=("one",)))
 

@@ -2,14 +2,14 @@
 
 from tenure.core.operations import Move
 from tenure.testing import Clock
-from tenure.testing.conformance.building import entry, take, take_one
+from tenure.testing.conformance.building import build_record, take, take_one
 from tests.redis.stores import Place
 
 
 def test_a_lane_whose_scheduled_jobs_are_gone_is_not_looked_into_again(place: Place) -> None:
     clock = Clock()
     store = place.open(clock=clock)
-    store.enqueue([entry(id="a", delay=10), entry(id="b")])
+    store.enqueue([build_record(id="a", delay=10), build_record(id="b")])
     store.move(["a"], Move.CANCEL)
     clock.advance(10)
 
@@ -21,7 +21,7 @@ def test_a_lane_whose_scheduled_jobs_are_gone_is_not_looked_into_again(place: Pl
 
 def test_a_lane_whose_due_jobs_are_gone_is_closed_by_the_next_claim(place: Place) -> None:
     store = place.open()
-    store.enqueue([entry(id="a")])
+    store.enqueue([build_record(id="a")])
     store.move(["a"], Move.CANCEL)
     was_open = place.execute("SCARD", place.key("open"))
 

@@ -7,7 +7,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from tenure.backends.redis import listener as listening
+from tenure.backends.redis import listener
 from tenure.backends.redis.listener import Listener
 from tenure.backends.redis.server import Server
 from tests.processes.stage import PATIENCE, until
@@ -24,11 +24,11 @@ class Ear:
     def __init__(self, server: Server, channel: str) -> None:
         self.heard: SimpleQueue[str] = SimpleQueue()
         self.changes: SimpleQueue[bool] = SimpleQueue()
-        self.listener = Listener(server, channel, heard=self.heard.put, changed=self._note)
+        self.listener = Listener(server, channel, on_notification=self.heard.put, on_change=self._note)
 
     def open(self) -> "Ear":
         """Return when it hears."""
-        self.listener.attend()
+        self.listener.ensure_listening()
         assert self.changes.get(timeout=PATIENCE)
         return self
 
@@ -39,7 +39,7 @@ class Ear:
         self.listener.close()
 
     def _note(self) -> None:
-        self.changes.put(self.listener.hears)
+        self.changes.put(self.listener.is_connected)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_what_is_no_text_is_heard_as_well_as_can_be(ear: Ear, place: Place) -> N
 
 
 def test_it_does_not_hear_before_anybody_waits(ear: Ear, place: Place) -> None:
-    assert not ear.listener.hears
+    assert not ear.listener.is_connected
     assert publish(place, "early") == 0
 
 
@@ -117,8 +117,8 @@ def test_it_hears_again_after_a_restart_of_the_server(servers: Servers) -> None:
 def test_a_connection_on_which_nothing_comes_any_more_is_noticed(
     ear: Ear, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "SILENCE", 0.1)
-    monkeypatch.setattr(listening, "PROOF", 0.1)
+    monkeypatch.setattr(listener, "PING_INTERVAL", 0.1)
+    monkeypatch.setattr(listener, "PING_TIMEOUT", 0.1)
     ear.open()
 
     with proxy.black_hole():
@@ -129,12 +129,12 @@ def test_a_connection_on_which_nothing_comes_any_more_is_noticed(
 
 
 def test_a_silence_that_the_server_ends_is_no_trouble(ear: Ear, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "SILENCE", 0.05)
+    monkeypatch.setattr(listener, "PING_INTERVAL", 0.05)
     ear.open()
 
     until(lambda: [message.type for message in proxy.passed].count("PING") >= 3)
 
-    assert ear.listener.hears
+    assert ear.listener.is_connected
     assert ear.changes.empty()
 
 
@@ -147,17 +147,17 @@ def test_a_user_who_may_not_listen_is_told_so_once_and_nothing_more_is_tried(
         with Proxy(redis_server) as proxy:
             url = proxy.url_of(place.prefix).replace("redis://", f"redis://{place.prefix}:any@")
             with opened(url) as server, closing(Ear(server, place.key("channel"))) as ear:
-                ear.listener.attend()
+                ear.listener.ensure_listening()
                 hears = ear.changes.get(timeout=PATIENCE)
                 until(lambda: ear.listener._thread is None)
-                ear.listener.attend()
+                ear.listener.ensure_listening()
                 is_trying = ear.listener._thread is not None
     finally:
         place.execute("ACL", "DELUSER", place.prefix)
 
-    (said,) = [record.getMessage() for record in caplog.records if record.name == listening.__name__]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == listener.__name__]
     assert (hears, is_trying) == (False, False)
-    assert said.startswith("wake-ups are not heard, and jobs are found by looking: ")
+    assert said.startswith("SUBSCRIBE connection lost; polling once a second until it is back: ")
 
 
 def test_it_leaves_when_it_is_closed_and_is_not_there_for_a_message(ear: Ear, place: Place) -> None:
@@ -167,14 +167,14 @@ def test_it_leaves_when_it_is_closed_and_is_not_there_for_a_message(ear: Ear, pl
 
     assert ear.listener._thread is None
     until(lambda: subscribers(place) == 0)
-    ear.listener.attend()
+    ear.listener.ensure_listening()
     assert ear.listener._thread is None
 
 
 def test_it_leaves_when_nobody_waits_for_long_and_comes_back(
     ear: Ear, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "LINGER", 0.1)
+    monkeypatch.setattr(listener, "LISTENER_IDLE_TTL", 0.1)
     ear.open()
     until(lambda: subscribers(place) == 0)
     monkeypatch.undo()

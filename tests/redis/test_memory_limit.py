@@ -7,14 +7,14 @@ import pytest
 
 import tenure
 from tenure.backends.redis import Redis
-from tenure.core.operations import Beat, Extension, Holding, Move, Purge, Query
+from tenure.core.operations import Extension, Heartbeat, HoldStatus, Move, Purge, Query
 from tenure.errors import StoreUnavailable
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     ENDINGS,
-    completed,
-    entry,
-    failed,
+    build_completion,
+    build_failure,
+    build_record,
     ids_of,
     job_of,
     request,
@@ -49,10 +49,10 @@ def clock() -> Clock:
 def store(place: Place, clock: Clock) -> Iterator[Redis]:
     """A store with jobs that are due, one that is held, one that comes due, and some that are completed."""
     with closing(place.open(clock=clock)) as store:
-        store.enqueue([entry(id=f"done-{number}") for number in range(20)])
-        store.settle(list(map(completed, take(store, limit=20))))
-        store.enqueue([entry(id="soon", delay=10)])
-        store.enqueue([entry(id=f"due-{number}") for number in range(20)])
+        store.enqueue([build_record(id=f"done-{number}") for number in range(20)])
+        store.settle(list(map(build_completion, take(store, limit=20))))
+        store.enqueue([build_record(id="soon", delay=10)])
+        store.enqueue([build_record(id=f"due-{number}") for number in range(20)])
         yield store
 
 
@@ -65,8 +65,8 @@ def test_enqueueing_is_refused_with_the_remedy_and_nothing_is_changed(place: Pla
     before = contents_of(place)
     fill_up(place)
 
-    with pytest.raises(StoreUnavailable, match="no memory left; raise its 'maxmemory', or purge what is finished"):
-        store.enqueue([entry(), entry(queue="new", key="new")])
+    with pytest.raises(StoreUnavailable, match="is out of memory; raise its 'maxmemory', or purge finished jobs"):
+        store.enqueue([build_record(), build_record(queue="new", key="new")])
 
     assert contents_of(place) == before
 
@@ -76,9 +76,9 @@ def test_claims_are_made_extended_and_completed(place: Place, store: Redis) -> N
 
     taken = take(store, limit=5)
     holdings = store.extend([Extension(hold=each.hold, lease=100) for each in taken])
-    landed, claimed = store.exchange(list(map(completed, taken)), request(limit=5))
+    landed, claimed = store.exchange(list(map(build_completion, taken)), request(limit=5))
 
-    assert holdings == [Holding.HELD] * 5
+    assert holdings == [HoldStatus.HELD] * 5
     assert landed == [True] * 5
     assert ids_of(claimed.jobs) == [f"due-{number}" for number in range(5, 10)]
     assert faults(place) == {}
@@ -99,10 +99,10 @@ def test_claims_are_ended_in_every_way(place: Place, store: Redis, ending: str) 
 
 def test_a_late_settlement_is_lost_as_ever(place: Place, store: Redis) -> None:
     taken = take_one(store)
-    settle(store, completed(taken))
+    settle(store, build_completion(taken))
     fill_up(place)
 
-    assert settle(store, failed(taken)) is False
+    assert settle(store, build_failure(taken)) is False
     assert faults(place) == {}
 
 
@@ -143,7 +143,7 @@ def test_what_ran_out_is_reaped_and_what_is_queued_is_cancelled(place: Place, st
 def test_a_worker_gives_signs_of_life_and_waits(place: Place, store: Redis) -> None:
     fill_up(place)
 
-    store.beat(Beat(name="w1", host="h", pid=1, version="1"), 60)
+    store.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), 60)
     store.wait(["nothing"], None, 0)
 
     assert [worker.name for worker in store.workers()] == ["w1"]
@@ -162,15 +162,15 @@ def test_who_waits_for_a_job_that_comes_due_waits(place: Place, store: Redis) ->
 
 def test_after_a_purge_jobs_are_enqueued_again(place: Place, store: Redis) -> None:
     used = place.execute("INFO", "memory")["used_memory"]
-    store.enqueue([entry(id=f"large-{number}", payload={"text": "x" * 50_000}) for number in range(100)])
-    store.settle(list(map(completed, take(store, limit=1_000))))
+    store.enqueue([build_record(id=f"large-{number}", payload={"text": "x" * 50_000}) for number in range(100)])
+    store.settle(list(map(build_completion, take(store, limit=1_000))))
     # What others keep of the server's memory may grow meanwhile.
     place.execute("CONFIG SET", "maxmemory", used + 2_000_000)
-    with pytest.raises(StoreUnavailable, match="no memory left"):
-        store.enqueue([entry(id="new")])
+    with pytest.raises(StoreUnavailable, match="is out of memory"):
+        store.enqueue([build_record(id="new")])
 
     purged = store.purge(Purge(older_than=0, limit=1_000))
-    store.enqueue([entry(id="new")])
+    store.enqueue([build_record(id="new")])
 
     assert purged >= 100
     assert job_of(store, "new").state == "queued"

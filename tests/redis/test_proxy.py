@@ -10,7 +10,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tenure.testing.conformance.building import entry
+from tenure.testing.conformance.building import build_record
 from tests.processes.stage import PATIENCE, until
 from tests.proxies.points import before, from_client, from_server, within
 from tests.redis.encryption import CERTIFICATE, own_tls
@@ -304,7 +304,7 @@ def test_what_is_cut_and_encrypted_was_done_all_the_same(redis_server: RedisServ
 def test_a_store_is_opened_through_a_proxy(proxy: Proxy, place: Place) -> None:
     through = Place(proxy.url, place.prefix).open()
 
-    through.enqueue([entry()])
+    through.enqueue([build_record()])
     through.close()
 
     assert any(each.type == "EVALSHA" for each in proxy.passed)

@@ -15,7 +15,7 @@ from tenure.backends.redis.script import script
 from tenure.core.operations import Query
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
-from tenure.testing.conformance.building import entry, take_one
+from tenure.testing.conformance.building import build_record, take_one
 from tests.processes.stage import until
 from tests.redis.everything import OPERATIONS, SCRIPTS, filled
 from tests.redis.stores import Place
@@ -83,7 +83,7 @@ def test_wake_ups_are_heard_with_the_rights_that_the_guide_lists(place: Place, g
     with opened_by_user(place) as user:
         user.wait(["none"], None, 0.0)
 
-        until(lambda: user._wakeups._listener.hears)
+        until(lambda: user._waiter._listener.is_connected)
 
         assert len(place.execute("PUBSUB", "CHANNELS", place.key("wake:*"))) == 1
 
@@ -95,9 +95,9 @@ def test_without_the_right_to_subscribe_jobs_are_found_by_looking(
     grant("-subscribe")
     with opened_by_user(place) as user:
         user.wait(["none"], None, 0.0)
-        until(lambda: "wake-ups are not heard, and jobs are found by looking" in caplog.text)
+        until(lambda: "SUBSCRIBE connection lost; polling once a second until it is back" in caplog.text)
 
-        user.enqueue([entry(id="job")])
+        user.enqueue([build_record(id="job")])
         user.wait(None, None, 60.0)
 
         assert take_one(user).job.id == "job"
@@ -109,7 +109,7 @@ def test_what_is_done_without_the_right_to_publish_is_done_and_found_by_looking(
 ) -> None:
     grant(missing)
     with closing(place.open()) as owner, opened_by_user(place) as user, waiting(place, owner, ["mail"]) as thread:
-        (enqueued,) = user.enqueue([entry(id="job", queue="mail")])
+        (enqueued,) = user.enqueue([build_record(id="job", queue="mail")])
 
     assert enqueued.created
     assert not thread.is_alive()
@@ -121,15 +121,15 @@ def test_without_the_rights_to_see_its_settings_a_server_is_used_all_the_same(
     caplog.set_level(logging.INFO, "tenure.backends.redis.durability")
     grant("-info -config")
     with opened_by_user(place) as user:
-        user.enqueue([entry(id="job")])
+        user.enqueue([build_record(id="job")])
 
         assert take_one(user).job.id == "job"
-    assert "it cannot be told what the server loses" in caplog.text
+    assert "cannot read the persistence settings of the server" in caplog.text
 
 
 @pytest.mark.parametrize("missing", ["-hset", "resetkeys ~other:*", "-evalsha"])
 def test_a_user_that_lacks_a_right_is_told_where_they_are_listed(place: Place, grant: Grant, missing: str) -> None:
     grant(missing)
 
-    with opened_by_user(place) as user, pytest.raises(ConfigurationError, match=r"docs/redis\.md lists the rights"):
-        user.enqueue([entry()])
+    with opened_by_user(place) as user, pytest.raises(ConfigurationError, match=r"rights listed in docs/redis\.md"):
+        user.enqueue([build_record()])

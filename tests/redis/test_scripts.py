@@ -15,8 +15,8 @@ import tenure
 from tenure.backends.redis import Redis
 from tenure.backends.redis.address import address_of
 from tenure.backends.redis.script import FOLDER, script
-from tenure.core.operations import Beat, Extension, Move, Purge, Query
-from tenure.testing.conformance.building import completed, entry, failed, request, take, take_one
+from tenure.core.operations import Extension, Heartbeat, Move, Purge, Query
+from tenure.testing.conformance.building import build_completion, build_failure, build_record, request, take, take_one
 from tests.redis.proxy import Proxy
 from tests.redis.stores import Place
 from tests.redis.verdict import faults
@@ -119,11 +119,11 @@ def test_an_operation_is_one_request_however_many_jobs(proxy: Proxy, through: Re
         taken.extend(take(through, limit=100))
 
     actions: list[Callable[[], object]] = [
-        lambda: through.enqueue([entry(key=f"key-{n}") for n in range(300)]),
+        lambda: through.enqueue([build_record(key=f"key-{n}") for n in range(300)]),
         claim,
         lambda: through.extend([Extension(hold=each.hold, lease=60) for each in taken]),
-        lambda: through.exchange([completed(each) for each in taken], request(limit=100)),
-        lambda: through.settle([failed(each) for each in taken]),
+        lambda: through.exchange([build_completion(each) for each in taken], request(limit=100)),
+        lambda: through.settle([build_failure(each) for each in taken]),
         lambda: through.reap(worker="w1"),
         lambda: through.move([each.id for each in taken], Move.CANCEL),
         lambda: through.find(Query(ids=tuple(each.id for each in taken), limit=100)),
@@ -135,7 +135,7 @@ def test_an_operation_is_one_request_however_many_jobs(proxy: Proxy, through: Re
         lambda: through.pause(["a", "b"]),
         lambda: through.resume(["a", "b"]),
         lambda: through.schedule("daily", []),
-        lambda: through.beat(Beat(name="w1", host="h", pid=1, version="1"), 60),
+        lambda: through.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), 60),
         through.workers,
     ]
 
@@ -143,9 +143,9 @@ def test_an_operation_is_one_request_however_many_jobs(proxy: Proxy, through: Re
 
 
 def test_a_script_does_few_commands_however_many_jobs(place: Place, through: Redis) -> None:
-    enqueued = commands_of(place, lambda: through.enqueue([entry() for _ in range(200)]))
+    enqueued = commands_of(place, lambda: through.enqueue([build_record() for _ in range(200)]))
     taken = take(through, limit=100)
-    exchanged = commands_of(place, lambda: through.exchange(list(map(completed, taken)), request(limit=100)))
+    exchanged = commands_of(place, lambda: through.exchange(list(map(build_completion, taken)), request(limit=100)))
 
     assert max(enqueued, exchanged) <= MOST_COMMANDS
 
@@ -177,10 +177,10 @@ def test_a_script_that_the_server_has_forgotten_costs_one_more_request_once(
 
 def work_a_while(store: Redis) -> None:
     for _ in range(50):
-        store.enqueue([entry() for _ in range(4)])
+        store.enqueue([build_record() for _ in range(4)])
         taken = take(store, limit=4)
         store.extend([Extension(hold=each.hold, lease=60) for each in taken])
-        store.exchange([completed(each) for each in taken], request(types=("none",)))
+        store.exchange([build_completion(each) for each in taken], request(types=("none",)))
 
 
 @only_in_all
@@ -209,7 +209,7 @@ def test_scripts_that_are_forgotten_all_the_time_let_nothing_fail(servers: Serve
 
 def test_the_clock_of_the_server_decides(place: Place, store: Redis) -> None:
     earlier = time_of(place)
-    store.enqueue([entry(id="one")])
+    store.enqueue([build_record(id="one")])
     taken = take_one(store)
     later = time_of(place)
 

@@ -10,7 +10,7 @@ import redis
 import tenure
 from tenure.backends.memory import Memory
 from tenure.backends.redis import Redis
-from tenure.backends.urls import REDIS, is_shared, open_backend, texts_of
+from tenure.backends.urls import REDIS_SCHEMES, is_shared, open_backend, printable_sql_of
 from tenure.errors import ConfigurationError
 from tests.redis.encryption import CERTIFICATE, own_tls
 from tests.redis.proxy import Proxy
@@ -30,7 +30,7 @@ except tenure.ConfigurationError as exc:
 """
 
 
-@pytest.mark.parametrize("scheme", REDIS)
+@pytest.mark.parametrize("scheme", REDIS_SCHEMES)
 def test_each_scheme_opens_a_store_and_asks_nobody(scheme: str) -> None:
     url = "unix:///run/redis.sock" if scheme == "unix" else f"{scheme}://db"
 
@@ -51,12 +51,12 @@ def test_without_the_driver_its_extra_is_named() -> None:
     ran = subprocess.run([sys.executable, "-c", WITHOUT_THE_DRIVER], capture_output=True, text=True, check=True)
 
     assert ran.stdout.startswith("'redis://ada:***@db' needs redis, which cannot be imported")
-    assert ran.stdout.endswith("run `pip install 'tenure[redis]'`\n")
+    assert ran.stdout.endswith("Run `pip install 'tenure[redis]'`\n")
 
 
 def test_it_has_no_sql_to_print() -> None:
-    with pytest.raises(ConfigurationError, match=r"'redis://ada:\*\*\*@db' runs no SQL"):
-        texts_of("redis://ada:secret@db")
+    with pytest.raises(ConfigurationError, match=r"'redis://ada:\*\*\*@db' does not use SQL"):
+        printable_sql_of("redis://ada:secret@db")
 
 
 def test_processes_share_it_however_it_is_named() -> None:

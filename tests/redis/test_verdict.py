@@ -9,7 +9,7 @@ from tenure.backends.protocol import Backend
 from tenure.backends.redis import Redis
 from tenure.core.operations import Move
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, entry, failed, take, take_one
+from tenure.testing.conformance.building import build_completion, build_failure, build_record, take, take_one
 from tenure.testing.conformance.machine import compare
 from tests.redis.stores import Place
 from tests.redis.verdict import faults, verdict
@@ -45,12 +45,19 @@ def test_a_store_is_whole_after_random_operations(redis_server: RedisServer) -> 
 
 def fill(store: Redis) -> None:
     """Store jobs in each state, one with a key, and one that ended before."""
-    store.enqueue([entry(id=id) for id in ("completed", "failed", "cancelled", "again")])
+    store.enqueue([build_record(id=id) for id in ("completed", "failed", "cancelled", "again")])
     first, second, third, fourth = take(store, limit=4)
-    store.settle([completed(first, "result"), failed(second, final=True), failed(third, final=True), failed(fourth)])
-    store.enqueue([entry(id="running", key="held")])
+    store.settle(
+        [
+            build_completion(first, "result"),
+            build_failure(second, final=True),
+            build_failure(third, final=True),
+            build_failure(fourth),
+        ]
+    )
+    store.enqueue([build_record(id="running", key="held")])
     take_one(store, lease=60, token="token")
-    store.enqueue([entry(id="queued", key="key"), entry(id="scheduled", delay=60)])
+    store.enqueue([build_record(id="queued", key="key"), build_record(id="scheduled", delay=60)])
     store.move(["cancelled"], Move.RETRY)
     store.move(["cancelled"], Move.CANCEL)
 

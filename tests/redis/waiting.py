@@ -14,12 +14,12 @@ __all__ = ["HOUR", "LIMIT", "is_registered", "listen", "waiting"]
 def listen(store: Redis) -> None:
     """Wait until wake-ups are heard."""
     store.wait(["nothing"], None, 0.01)
-    until(lambda: store._wakeups._listener.hears)
+    until(lambda: store._waiter._listener.is_connected)
 
 
 def is_registered(place: Place, store: Redis, queues: list[str] | None, types: list[str] | None = None) -> bool:
     """Tell whether the server would wake a wait of this handle for these queues and types."""
-    waiter = store._wakeups._waiter(store._wakeups._watches.of(queues, types))
+    waiter = store._waiter._waiter_name(store._waiter._wait_groups.group_for(queues, types))
     return place.execute("ZSCORE", place.key("waits"), waiter) is not None
 
 

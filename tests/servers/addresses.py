@@ -21,9 +21,9 @@ def free_port(second: int = 0) -> int:
             for each in sorted({port, port + second}):
                 candidates.enter_context(socket.socket()).bind((LOOPBACK, each))
             return port
-    raise RuntimeError(f"a hundred ports between {PORTS[0]} and {PORTS[-1]} are all taken; free some")
+    raise RuntimeError(f"found no free port between {PORTS[0]} and {PORTS[-1]} in a hundred tries; free some")
 
 
 def must_be_short(path: Path) -> None:
     if len(os.fsencode(path)) > LONGEST_SOCKET:
-        raise RuntimeError(f"{path} is too long for a socket; set TMPDIR to a shorter folder")
+        raise RuntimeError(f"socket path {path} is too long; set TMPDIR to a shorter folder")

@@ -29,7 +29,7 @@ def name_of(programs: Path) -> str:
     said = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
     major = re.search(r"\d+", said)
     if major is None:
-        raise RuntimeError(f"{programs / 'postgres'} does not tell its version, but says {said!r}; {REMEDY}")
+        raise RuntimeError(f"{programs / 'postgres'} --version printed no version, but {said!r}; {REMEDY}")
     return f"postgres-{major[0]}"
 
 
@@ -73,7 +73,7 @@ def programs_of(name: str) -> Path:
     # Found but not imported: as root, its start-up code adds users to the system.
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        raise RuntimeError(f"there is no PostgreSQL to test with: {PACKAGE} is not installed; {REMEDY}")
+        raise RuntimeError(f"no PostgreSQL to test with: {PACKAGE} is not installed; {REMEDY}")
     return Path(spec.origin).parent / PLACES[name] / "bin"
 
 

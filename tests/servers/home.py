@@ -16,7 +16,7 @@ from tempfile import gettempdir, mkdtemp
 NAME = "tenure-servers-"
 UNFINISHED = "tenure-new-"
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there gets a name that nobody can know
+MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it get random names
 ENOUGH = 4 * 2**30
 
 

@@ -28,9 +28,9 @@ FAST: Mapping[str, str] = {
 
 ALWAYS: Mapping[str, str] = {
     "max_connections": "200",
-    # Of the others a server that is killed leaves something outside its data directory.
+    # With other types, a killed server leaves shared memory outside its data directory.
     "dynamic_shared_memory_type": "mmap",
-    # As by default. The template is made with small segments, and a limit to match.
+    # The default of PostgreSQL; the template has a lower value, because its WAL segments are small.
     "max_wal_size": "1GB",
 }
 

@@ -64,7 +64,9 @@ def unprivileged() -> Account:
         except KeyError:
             continue
         return Account(found.pw_uid, found.pw_gid)
-    raise RuntimeError("root may not run PostgreSQL, and there is no user 'postgres' or 'nobody'; use another account")
+    raise RuntimeError(
+        "PostgreSQL cannot run as root, and there is no user 'postgres' or 'nobody'; use another account"
+    )
 
 
 def environment() -> Mapping[str, str]:
@@ -93,7 +95,7 @@ class Process:
                 stderr=output,
                 pass_fds=(held,),
                 start_new_session=True,
-                preexec_fn=told_of_our_death(last_signal),  # noqa: PLW1509 - it is fit for that; see there
+                preexec_fn=told_of_our_death(last_signal),  # noqa: PLW1509 - takes no locks; see the function
             )
 
     @property
@@ -109,7 +111,7 @@ class Process:
         gone = select.poll()
         gone.register(self._gone, select.POLLIN)
         if not gone.poll(PATIENCE * 1000):
-            raise RuntimeError(f"process {self.pid} or a child of it is still there {PATIENCE:g} s after {number.name}")
+            raise RuntimeError(f"process {self.pid} or a child is still running {PATIENCE:g} s after {number.name}")
         self._process.wait(PATIENCE)
         os.close(self._gone)
 

@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 
 import redis
 
-from tenure.cli.demo.crew import until_stopped
+from tenure.cli.demo.crew import wait_until_stopped
 from tests.servers.addresses import LOOPBACK, free_port, must_be_short
 from tests.servers.process import PATIENCE, Account, Process
 from tests.tiers import one_of_a_kind
@@ -65,7 +65,7 @@ def in_wheel(package: str, place: str) -> Path | None:
 def program_of(name: str) -> Path:
     found = programs()
     if name not in found:
-        raise RuntimeError(f"there is no {name} to test with; {REMEDY}")
+        raise RuntimeError(f"no {name} to test with; {REMEDY}")
     return found[name]
 
 
@@ -73,7 +73,7 @@ def version_of(program: Path) -> str:
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     version = re.search(r"\bv=(\S+)", said)
     if version is None:
-        raise RuntimeError(f"{program} does not tell its version, but says {said!r}; {REMEDY}")
+        raise RuntimeError(f"{program} --version printed no version, but {said!r}; {REMEDY}")
     return version[1]
 
 
@@ -168,7 +168,7 @@ class OwnRedis:
     def pause(self) -> None:
         """Let it stand still: it accepts connections and requests, and answers none."""
         os.kill(self._running().pid, signal.SIGSTOP)
-        until_stopped(self._running().pid)
+        wait_until_stopped(self._running().pid)
 
     def resume(self) -> None:
         """Let it go on; all that has come meanwhile is answered."""

@@ -95,7 +95,7 @@ class RedisCluster:
         ends_at = time.monotonic() + PATIENCE
         while not all(self._is_whole(number) for number in range(MASTERS)):
             if time.monotonic() > ends_at:
-                raise RuntimeError(f"the cluster is not whole after {PATIENCE:g} s:\n{self.ask(0, 'INFO')}")
+                raise RuntimeError(f"the cluster is not complete after {PATIENCE:g} s:\n{self.ask(0, 'INFO')}")
             time.sleep(0.01)
 
     def _is_whole(self, master: int) -> bool:

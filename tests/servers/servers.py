@@ -35,7 +35,7 @@ def shared_redis_names() -> list[str]:
     if os.environ.get("TEST_REDIS_URL"):
         return [GIVEN_REDIS]
     if not redis.names():
-        raise RuntimeError(f"there is no Redis and no Valkey to test with; {redis.REMEDY}")
+        raise RuntimeError(f"no Redis and no Valkey to test with; {redis.REMEDY}")
     return redis.names()
 
 

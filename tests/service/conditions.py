@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from tenure.service.status import Condition
-from tenure.worker.status import Vitals
+from tenure.service.status import ServiceStatus
+from tenure.worker.status import WorkerStatus
 from tenure.worker.summary import Summary
 
-WELL = Vitals(
+WELL = WorkerStatus(
     name="w1",
     pid=4711,
     is_ready=True,
@@ -14,7 +14,7 @@ WELL = Vitals(
     is_store_failing=False,
     quiet_for=0.0,
     running=0,
-    waiting=0,
+    buffered=0,
     summary=Summary(),
 )
 STARTING = replace(WELL, name="w2", is_ready=False)
@@ -23,5 +23,5 @@ CUT_OFF = replace(WELL, name="w4", is_store_failing=True)
 QUIET = replace(WELL, name="w5", quiet_for=61.4)
 
 
-def service_of(*workers: Vitals, wanted: int = 1, is_stopping: bool = False) -> Condition:
-    return Condition(workers=workers, wanted=wanted, is_stopping=is_stopping)
+def service_of(*workers: WorkerStatus, wanted: int = 1, is_stopping: bool = False) -> ServiceStatus:
+    return ServiceStatus(workers=workers, wanted=wanted, is_stopping=is_stopping)

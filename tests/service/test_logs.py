@@ -12,7 +12,7 @@ import pytest
 
 import tenure.testing
 from tenure.errors import ConfigurationError
-from tenure.service.logs import configure, may_colour, name_worker
+from tenure.service.logs import configure, set_worker, uses_colour
 
 log = logging.getLogger("app")
 
@@ -51,14 +51,14 @@ def written(capsys: pytest.CaptureFixture[str]) -> str:
 
 def unheard() -> logging.Logger:
     """Return a logger whose lines come to no handler but ours: that of pytest raises for odd ones."""
-    logger = logging.Logger("app")  # noqa: LOG001 - it is to have no parent
+    logger = logging.Logger("app")  # noqa: LOG001 - without a parent
     logger.addHandler(logging.getLogger().handlers[-1])
     return logger
 
 
 def objects(capsys: pytest.CaptureFixture[str]) -> list[Any]:
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not valid JSON")
 
     return [json.loads(line, parse_constant=refuse) for line in written(capsys).splitlines()]
 
@@ -129,7 +129,7 @@ def test_levels_are_coloured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> N
 def test_colours_are_for_those_who_want_them(
     environment: dict[str, str], stream: io.StringIO, *, is_coloured: bool
 ) -> None:
-    assert may_colour(stream, environment) is is_coloured
+    assert uses_colour(stream, environment) is is_coloured
 
 
 def test_a_line_for_machines_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +171,7 @@ def test_a_line_for_machines_has_its_traceback_as_text(capsys: pytest.CaptureFix
         {"key": {b"bytes"}},
         pytest.param(10**5000, id="huge"),
         pytest.param("a\r\n\u2028\x85\x00\ud800b", id="text"),
-        datetime(2026, 1, 1),  # noqa: DTZ001 - as somebody may have it
+        datetime(2026, 1, 1),  # noqa: DTZ001 - users log naive datetimes too
     ],
 )
 def test_a_line_for_machines_is_valid_whatever_it_is_about(odd: object, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,12 +195,12 @@ def test_a_line_whose_arguments_do_not_fit_is_written(format: Any, capsys: pytes
 
     unheard().info("%s and %s", "one")
 
-    assert "%s and %s (its arguments do not fit)" in written(capsys)
+    assert "%s and %s (arguments do not match the message)" in written(capsys)
 
 
 def test_a_line_that_is_written_in_a_run_has_the_facts_of_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     configure("json")
-    name_worker("w2")
+    set_worker("w2")
 
     with tenure.testing.claim("send", {"to": "ada"}, queue="mail", attempt=2) as run:
         log.info("sending")
@@ -226,7 +226,7 @@ def test_only_lines_of_the_level_are_written(capsys: pytest.CaptureFixture[str])
 def test_configured_again_a_line_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
     configure()
     configure("json", "DEBUG")
-    name_worker("w1")
+    set_worker("w1")
 
     log.debug("once")
 

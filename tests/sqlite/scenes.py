@@ -38,7 +38,7 @@ def storm(path: str, number: str, workers: str, kills: str) -> object:
     for start in range(0, int(number), 1_000):
         size = min(1_000, int(number) - start)
         patient = NewJob("work", max_attempts=None, max_crashes=1_000)
-        store.enqueue([patient.entry(f"job-{start + n}") for n in range(size)])
+        store.enqueue([patient.record(f"job-{start + n}") for n in range(size)])
     store.close()
     told, telling = os.pipe()
     alive = {fork(lambda: drain(path, telling)) for _ in range(int(workers))}
@@ -111,9 +111,9 @@ def die_at(path: str, name: str, number: int) -> None:
 def prepared(path: str) -> tuple[SQLite, Hold]:
     """Return a store with one job held and one due."""
     store = SQLite(path, synchronous="normal")
-    store.enqueue([NewJob("work").entry("held")])
+    store.enqueue([NewJob("work").record("held")])
     (job,) = store.claim(request("first")).jobs
-    store.enqueue([NewJob("work").entry("due")])
+    store.enqueue([NewJob("work").record("due")])
     return store, Hold(id="held", fence=job.fence, token="first")
 
 
@@ -123,15 +123,15 @@ def request(token: str) -> ClaimRequest:
 
 def failed(store: SQLite, hold: Hold) -> Any:
     (job,) = [job for job in store.claim(request("first")).jobs if job.id == hold.id]
-    return transitions.failed(hold, job, "broken", backoff=tenure.Backoff(), random=random.random)
+    return transitions.build_failure(hold, job, "broken", backoff=tenure.Backoff(), random=random.random)
 
 
 OPERATIONS: dict[str, Callable[[SQLite, Hold], object]] = {
-    "enqueue": lambda store, _: store.enqueue([NewJob("work", {"n": n}).entry(f"new-{n}") for n in range(3)]),
+    "enqueue": lambda store, _: store.enqueue([NewJob("work", {"n": n}).record(f"new-{n}") for n in range(3)]),
     "claim": lambda store, _: store.claim(request("second")),
-    "complete": lambda store, hold: store.settle([transitions.completed(hold, {"done": True})]),
+    "complete": lambda store, hold: store.settle([transitions.build_completion(hold, {"done": True})]),
     "fail": lambda store, hold: store.settle([failed(store, hold)]),
-    "exchange": lambda store, hold: store.exchange([transitions.completed(hold, 1)], request("second")),
+    "exchange": lambda store, hold: store.exchange([transitions.build_completion(hold, 1)], request("second")),
 }
 
 
@@ -158,7 +158,7 @@ def opened_at_once(path: str, number: str) -> object:
     def act(n: int) -> None:
         while time.monotonic() < starts_at:
             pass
-        SQLite(path, timeout=60).enqueue([NewJob("work").entry(f"job-{n}")])
+        SQLite(path, timeout=60).enqueue([NewJob("work").record(f"job-{n}")])
 
     return wait_for([fork(partial(act, n)) for n in range(int(number))])
 
@@ -166,7 +166,7 @@ def opened_at_once(path: str, number: str) -> object:
 def shares(path: str, workers: str, seconds: str) -> object:
     """Let processes write as fast as they can, from when all of them are ready; tell how often each could."""
     store = SQLite(path)
-    store.enqueue([NewJob("work").entry("first")])
+    store.enqueue([NewJob("work").record("first")])
     store.close()
     folder = Path(path).parent
     heard, telling = os.pipe()
@@ -180,7 +180,7 @@ def shares(path: str, workers: str, seconds: str) -> object:
         assert os.read(start, 1) == b""
         ends_at, done = time.monotonic() + float(seconds), 0
         while time.monotonic() < ends_at:
-            store.enqueue([NewJob("work").entry(f"{n}-{done}")])
+            store.enqueue([NewJob("work").record(f"{n}-{done}")])
             done += 1
         (folder / f"done-{n}").write_text(str(done))
 
@@ -293,7 +293,7 @@ def interrupted(path: str, number: str) -> object:
                         connection.execute("create table if not exists receipts (job text)")
                         connection.execute("insert into receipts values (?)", (claim.id,))
     jobs.enqueue("work", id="mine")
-    others = wait_for([fork(lambda: SQLite(path, timeout=60).enqueue([NewJob("work").entry("another's")]))])
+    others = wait_for([fork(lambda: SQLite(path, timeout=60).enqueue([NewJob("work").record("another's")]))])
     thread = threading.Thread(target=jobs.enqueue, args=("work",), kwargs={"id": "a thread's"}, daemon=True)
     thread.start()
     thread.join(120)
@@ -307,24 +307,24 @@ def out_of_room(path: str) -> object:
     import resource
 
     store = SQLite(path)
-    store.enqueue([NewJob("work").entry("first")])
+    store.enqueue([NewJob("work").record("first")])
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (Path(f"{path}-wal").stat().st_size + 5_000, before[1]))
     told = ""
     try:
-        store.enqueue([NewJob("work", {"text": "x" * 1_000}).entry(f"job-{n}") for n in range(1_000)])
+        store.enqueue([NewJob("work", {"text": "x" * 1_000}).record(f"job-{n}") for n in range(1_000)])
     except tenure.StoreUnavailable as exc:
         told = str(exc)
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    store.enqueue([NewJob("work").entry("later")])
+    store.enqueue([NewJob("work").record("later")])
     return {"told": told, "found": sorted(job.id for job in store.find(Query()).jobs)}
 
 
 def read_only(path: str) -> object:
     """Use a file as someone who may not write it; then as someone who may."""
     store = SQLite(path)
-    store.enqueue([NewJob("work").entry("first")])
+    store.enqueue([NewJob("work").record("first")])
     store.close()
     told = Path(f"{path}-told")
     told.touch()
@@ -336,13 +336,13 @@ def read_only(path: str) -> object:
             Path(path).parent.chmod(0o755)
             os.setuid(65534)
         try:
-            SQLite(path).enqueue([NewJob("work").entry("refused")])
+            SQLite(path).enqueue([NewJob("work").record("refused")])
         except tenure.StoreUnavailable as exc:
             told.write_text(str(exc))
 
     wait_for([fork(try_it)])
     Path(path).chmod(0o644)
-    store.enqueue([NewJob("work").entry("later")])
+    store.enqueue([NewJob("work").record("later")])
     return {"told": told.read_text(), "found": sorted(job.id for job in store.find(Query()).jobs)}
 
 

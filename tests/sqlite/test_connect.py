@@ -1,4 +1,4 @@
-"""Which files can be a store, and what is made of them."""
+"""Which files can hold a store, and how they are opened."""
 
 import logging
 import sqlite3
@@ -9,13 +9,11 @@ import pytest
 from tests.playing import ROOT
 
 import tenure
-from tenure.backends.sqlite import SQLite, library, migrations
-from tenure.backends.sqlite import connect as opening
-from tenure.backends.sqlite import file_checks as place
+from tenure.backends.sqlite import SQLite, connect, file_checks, library, migrations
 from tenure.backends.urls import open_backend
 from tenure.core.job import NewJob
 from tenure.core.operations import Query
-from tenure.testing.conformance.building import completed, ids_of, settle, take_one
+from tenure.testing.conformance.building import build_completion, ids_of, settle, take_one
 
 AFFECTED = [(3, 7, 0), (3, 40, 1), (3, 44, 5), (3, 45, 0), (3, 50, 6), (3, 51, 0), (3, 51, 2)]
 FIXED = [(3, 6, 23), (3, 44, 6), (3, 44, 9), (3, 50, 7), (3, 51, 3), (3, 52, 0), (4, 0, 0)]
@@ -32,12 +30,12 @@ MOUNTS = """\
 
 
 def put(store: SQLite, id: str = "first") -> None:
-    store.enqueue([NewJob("work").entry(id)])
+    store.enqueue([NewJob("work").record(id)])
 
 
 @pytest.fixture(autouse=True)
 def forget_what_was_warned_of() -> None:
-    opening._warned.clear()
+    connect._warned_files.clear()
 
 
 @pytest.mark.parametrize("version", AFFECTED)
@@ -53,7 +51,7 @@ def test_a_version_without_the_wal_reset_bug_is_known(version: library.Version) 
 def test_a_library_that_is_too_old_is_refused_by_its_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
 
-    with pytest.raises(tenure.ConfigurationError, match=r"SQLite 3\.34\.1, and a store needs 3\.35\.0 or newer"):
+    with pytest.raises(tenure.ConfigurationError, match=r"SQLite 3\.34\.1, but tenure needs 3\.35\.0 or newer"):
         put(SQLite(path))
 
     assert list(path.parent.iterdir()) == []
@@ -72,14 +70,14 @@ def test_a_library_that_is_too_old_is_refused_by_its_version(path: Path, monkeyp
     ],
 )
 def test_the_file_system_of_a_path_is_that_of_its_innermost_mount(file: str, kind: str) -> None:
-    assert place.kind_of_mount(file, MOUNTS) == kind
+    assert file_checks.mount_type(file, MOUNTS) == kind
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "fuse.sshfs", "fuse.glusterfs"])
 def test_a_network_file_system_is_refused_by_its_kind(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     mounts = path.with_name("mountinfo")
     mounts.write_text(f"22 1 0:40 / / rw - {kind} server:/ rw\n")
-    monkeypatch.setattr(place, "MOUNTS", mounts)
+    monkeypatch.setattr(file_checks, "MOUNTINFO", mounts)
 
     with pytest.raises(tenure.ConfigurationError, match=rf"network file system \({kind}\)"):
         put(SQLite(path))
@@ -91,7 +89,7 @@ def test_a_network_file_system_is_refused_by_its_kind(path: Path, monkeypatch: p
 def test_a_local_file_system_is_used(path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     mounts = path.with_name("mountinfo")
     mounts.write_text(f"22 1 0:40 / / rw - {kind} none rw\n")
-    monkeypatch.setattr(place, "MOUNTS", mounts)
+    monkeypatch.setattr(file_checks, "MOUNTINFO", mounts)
 
     put(SQLite(path))
 
@@ -134,7 +132,7 @@ def test_a_file_of_the_users_keeps_its_journal_mode_and_its_tables(path: Path) -
     store = SQLite(path)
     put(store)
     taken = take_one(store)
-    assert settle(store, completed(taken))
+    assert settle(store, build_completion(taken))
     store.close()
 
     with closing(sqlite3.connect(path)) as db:
@@ -161,7 +159,7 @@ def test_of_a_file_of_the_users_in_wal_mode_the_bug_is_told_once(
 
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "was not made by tenure" in record.message
+    assert "tenure did not create the file" in record.message
     assert "WAL-reset bug" in record.message
     assert "3.51.3, 3.50.7 and 3.44.6" in record.message
 
@@ -193,7 +191,7 @@ def test_a_schema_that_is_newer_than_the_library_is_refused_and_left_as_it_is(pa
         db.execute("insert into tenure_schema values (?)", (newer,))
         db.commit()
 
-    with pytest.raises(tenure.SchemaOutdated, match=f"schema {newer} and this tenure knows up to {newer - 1}"):
+    with pytest.raises(tenure.SchemaOutdated, match=f"schema {newer}, but this tenure supports only up to {newer - 1}"):
         put(SQLite(path), "second")
 
 
@@ -257,8 +255,8 @@ def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.
 
 def test_a_file_can_be_read_with_nothing_but_sqlite(path: Path) -> None:
     store = SQLite(path)
-    store.enqueue([NewJob("send", {"to": "ada"}, queue="mail").entry("a"), NewJob("send", delay=60).entry("b")])
-    settle(store, completed(take_one(store), {"ok": True}))
+    store.enqueue([NewJob("send", {"to": "ada"}, queue="mail").record("a"), NewJob("send", delay=60).record("b")])
+    settle(store, build_completion(take_one(store), {"ok": True}))
 
     with closing(sqlite3.connect(path)) as db:
         shown = db.execute("select id, queue, type, state, payload, result from tenure_overview order by id").fetchall()
@@ -307,17 +305,17 @@ def test_a_url_names_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch, url: 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("sqlite://", "names no file; write 'sqlite:///tenure.db'"),
-        ("sqlite:///", "names no file"),
-        ("sqlite://tenure.db", "names no file"),
-        ("sqlite:///folder/", "names no file"),
-        ("sqlite:///:memory:", "for a store in memory write 'memory://'"),
+        ("sqlite://", "does not name a file; use 'sqlite:///tenure.db'"),
+        ("sqlite:///", "does not name a file"),
+        ("sqlite://tenure.db", "does not name a file"),
+        ("sqlite:///folder/", "does not name a file"),
+        ("sqlite:///:memory:", "use 'memory://' for a store in memory"),
         ("sqlite:///a.db?synchronous=off", "synchronous must be 'full' or 'normal', not 'off'"),
         ("sqlite:///a.db?timeout=soon", "timeout must be a number of seconds, not 'soon'"),
         ("sqlite:///a.db?timeout=99999", "timeout must be 0 to 3,600 seconds"),
         ("sqlite:///a.db?sync=full", "has no option 'sync'"),
         ("sqlite3:///a.db", "did you mean 'sqlite://'"),
-        ("tenure.db", "a URL begins with memory://, sqlite://"),
+        ("tenure.db", "begin it with memory://, sqlite://"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_and_nothing_is_made(

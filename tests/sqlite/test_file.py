@@ -9,9 +9,9 @@ import pytest
 
 from tenure.backends.sqlite import SQLite
 from tenure.core.job import NewJob
-from tenure.core.operations import EVIDENCE_KEPT, Beat, Move, Purge
+from tenure.core.operations import SILENT_WORKER_TTL, Heartbeat, Move, Purge
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, failed, settle, take, take_one
+from tenure.testing.conformance.building import build_completion, build_failure, settle, take, take_one
 
 
 @pytest.fixture
@@ -27,19 +27,19 @@ def rows(path: Path, statement: str) -> list[tuple[object, ...]]:
 
 
 def test_a_number_in_enqueue_order_is_never_given_twice(store: SQLite, path: Path) -> None:
-    store.enqueue([NewJob("work").entry("a"), NewJob("work").entry("b")])
+    store.enqueue([NewJob("work").record("a"), NewJob("work").record("b")])
     store.move(["b"], Move.CANCEL)
     store.delete(["b"])
 
-    store.enqueue([NewJob("work").entry("c")])
+    store.enqueue([NewJob("work").record("c")])
 
     assert rows(path, "select id, sequence from tenure_jobs order by sequence") == [("a", 1), ("c", 3)]
 
 
 @pytest.mark.parametrize("way", ["delete", "purge"])
 def test_nothing_is_left_of_a_job_that_is_forgotten(store: SQLite, path: Path, way: str) -> None:
-    store.enqueue([NewJob("work", {"n": 1}).entry("a")])
-    settle(store, failed(take_one(store), final=True))
+    store.enqueue([NewJob("work", {"n": 1}).record("a")])
+    settle(store, build_failure(take_one(store), final=True))
 
     if way == "delete":
         store.delete(["a"])
@@ -52,13 +52,13 @@ def test_nothing_is_left_of_a_job_that_is_forgotten(store: SQLite, path: Path, w
 
 def test_who_waits_does_not_ask_without_pause(store: SQLite, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
-    version = store.database.version
+    version = store.database.data_version
 
     def counted(age: float) -> int:
         asked.append(age)
         return version(age)
 
-    monkeypatch.setattr(store.database, "version", counted)
+    monkeypatch.setattr(store.database, "data_version", counted)
 
     store.wait(None, None, 1)
 
@@ -71,16 +71,16 @@ def test_those_who_wait_together_ask_for_each_other(store: SQLite) -> None:
     assert store.database._reader is not None
     store.database._reader.db.set_trace_callback(asked.append)
 
-    store.database.version(0)
+    store.database.data_version(0)
     for _ in range(100):
-        store.database.version(60)
+        store.database.data_version(60)
 
     assert asked == ["pragma data_version"]
 
 
 def test_a_claim_that_finds_nothing_writes_nothing(store: SQLite, path: Path) -> None:
-    store.enqueue([NewJob("work").entry("a")])
-    settle(store, completed(take_one(store)))
+    store.enqueue([NewJob("work").record("a")])
+    settle(store, build_completion(take_one(store)))
     before = Path(f"{path}-wal").stat().st_size
 
     assert take(store) == []
@@ -101,9 +101,9 @@ def test_asking_for_the_last_slot_of_a_schedule_writes_nothing(store: SQLite, pa
 def test_nothing_is_left_of_workers_that_were_silent_for_long(path: Path) -> None:
     clock = Clock()
     store = SQLite(path, clock=clock, synchronous="normal")
-    store.beat(Beat(name="long gone", host="h", pid=1, version="1"), ttl=30)
-    clock.advance(EVIDENCE_KEPT + 30)
+    store.beat(Heartbeat(name="long gone", host="h", pid=1, version="1"), ttl=30)
+    clock.advance(SILENT_WORKER_TTL + 30)
 
-    store.beat(Beat(name="alive", host="h", pid=2, version="1"), ttl=30)
+    store.beat(Heartbeat(name="alive", host="h", pid=2, version="1"), ttl=30)
 
     assert rows(path, "select name from tenure_workers") == [("alive",)]

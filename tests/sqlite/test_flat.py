@@ -18,11 +18,11 @@ from tenure.backends.sqlite import move as moving
 from tenure.backends.sqlite import read as reading
 from tenure.backends.sqlite import schedule as scheduling
 from tenure.backends.sqlite import settle as settling
-from tenure.backends.sqlite.explain import STANDING
+from tenure.backends.sqlite.explain import EXPLAIN
 from tenure.core.job import NewJob
-from tenure.core.operations import MOST_AHEAD, Purge, Query
+from tenure.core.operations import MAX_AHEAD_COUNTED, Purge, Query
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, extend, request, settle, take, taken_by, token
+from tenure.testing.conformance.building import as_taken, build_completion, extend, request, settle, take, token
 
 MANY, SOME = amount(20_000, 10_000), 1_000
 
@@ -55,7 +55,7 @@ def filled(path: Path, *, queued: int, in_the_way: int) -> SQLite:
         take(store, limit=SOME, types=("held",), lease=3600)
     put(store, in_the_way, NewJob("done"))
     for _ in range(0, in_the_way, SOME):
-        store.settle([completed(each) for each in take(store, limit=SOME, types=("done",))])
+        store.settle([build_completion(each) for each in take(store, limit=SOME, types=("done",))])
     put(store, in_the_way, NewJob("work", delay=3600, priority=100))
     put(store, in_the_way, NewJob("other", priority=50))
     put(store, queued, NewJob("work", {"n": 1}))
@@ -63,7 +63,7 @@ def filled(path: Path, *, queued: int, in_the_way: int) -> SQLite:
 
 
 def put(store: SQLite, number: int, job: NewJob) -> None:
-    pattern = job.entry("pattern")
+    pattern = job.record("pattern")
     for _ in range(0, number, 10_000):
         store.enqueue([replace(pattern, id=token()) for _ in range(min(number, 10_000))])
 
@@ -94,7 +94,7 @@ def claim_and_complete(store: SQLite, limit: int) -> None:
     asked = request(limit=limit, types=("work",))
     jobs = store.claim(asked).jobs
     assert len(jobs) == limit
-    assert all(store.settle([completed(taken_by(job, asked)) for job in jobs]))
+    assert all(store.settle([build_completion(as_taken(job, asked)) for job in jobs]))
 
 
 @pytest.mark.parametrize("limit", [1, 100])
@@ -123,8 +123,8 @@ def test_enqueueing_extending_reaping_counting_and_purging_cost_the_same(small: 
         store.stats()
         store.workers()
         store.find(Query(limit=10))
-        settle(store, completed(taken))
-        store.enqueue([NewJob("work").entry(token())])
+        settle(store, build_completion(taken))
+        store.enqueue([NewJob("work").record(token())])
         assert store.purge(Purge(older_than=0, limit=10)) == 10
 
     few, many = steps(small, lambda: round_trip(small)), steps(large, lambda: round_trip(large))
@@ -134,19 +134,19 @@ def test_enqueueing_extending_reaping_counting_and_purging_cost_the_same(small: 
 
 def test_the_standing_of_a_job_costs_what_is_ahead_of_it_and_that_is_bounded(small: SQLite, large: SQLite) -> None:
     for store in (small, large):
-        store.enqueue([NewJob("work", priority=priority).entry(f"priority {priority}") for priority in (99, -99)])
+        store.enqueue([NewJob("work", priority=priority).record(f"priority {priority}") for priority in (99, -99)])
 
-    few = steps(small, lambda: small.standing("priority 99", None, None))
-    many = steps(large, lambda: large.standing("priority 99", None, None))
-    all_ahead = steps(large, lambda: large.standing("priority -99", None, None))
+    few = steps(small, lambda: small.explain("priority 99", None, None))
+    many = steps(large, lambda: large.explain("priority 99", None, None))
+    all_ahead = steps(large, lambda: large.explain("priority -99", None, None))
 
     assert many <= few * 1.1
-    assert all_ahead < MOST_AHEAD * 20
+    assert all_ahead < MAX_AHEAD_COUNTED * 20
 
 
 def test_a_claim_costs_as_much_as_it_has_lines_and_takes_jobs_not_their_product(folder: Path) -> None:
     store = SQLite(folder / "lines.db", clock=Clock(), synchronous="normal")
-    store.enqueue([NewJob("work", queue=f"q{n % 100}").entry(token()) for n in range(10_000)])
+    store.enqueue([NewJob("work", queue=f"q{n % 100}").record(token()) for n in range(10_000)])
 
     one = steps(store, lambda: take(store, limit=1))
     hundred = steps(store, lambda: take(store, limit=100))
@@ -171,9 +171,9 @@ def test_a_claim_lets_in_a_bounded_number(folder: Path) -> None:
 
 
 FILES = {
-    **{f"claim {way}": text for way, text in claiming.LINES.items()},
+    **{f"claim {way}": text for way, text in claiming.VARIANTS.items()},
     **{f"wait {way}": text for way, text in reading.WAIT.items()},
-    **{f"standing {way}": text for way, text in STANDING.items()},
+    **{f"standing {way}": text for way, text in EXPLAIN.items()},
     "enqueue": enqueueing.ENQUEUE,
     "schedule": scheduling.SCHEDULE,
     "extend": claiming.EXTEND,
@@ -181,7 +181,7 @@ FILES = {
     "reap": settling.REAP,
     "history": settling.HISTORY,
     "move": moving.MOVE,
-    "forget": moving.FORGET,
+    "forget": moving.PURGE,
     "stats": reading.STATS,
     "counts": reading.COUNTS,
     "workers": reading.WORKERS,
@@ -223,7 +223,7 @@ def test_no_statement_walks_the_jobs_after_an_analyze_either(large: SQLite) -> N
 def test_a_claim_looks_at_no_lanes_that_are_not_asked_for(folder: Path) -> None:
     few, many = (SQLite(folder / f"{n}-lanes.db", clock=Clock(), synchronous="normal") for n in (2, 2_000))
     for store, number in ((few, 2), (many, 2_000)):
-        store.enqueue([NewJob("work", queue=f"q{n}").entry(token()) for n in range(number)])
+        store.enqueue([NewJob("work", queue=f"q{n}").record(token()) for n in range(number)])
 
     def claim(store: SQLite) -> int:
         return steps(store, lambda: take(store, queues=("q1",), types=("work", "other")))

@@ -1,4 +1,4 @@
-"""Connections of the caller's own to the file of a store: which can be joined, and how they are left."""
+"""The caller's own connections to the file of a store: which are accepted, and their state afterwards."""
 
 import logging
 import sqlite3
@@ -12,8 +12,7 @@ from tests.stores import transactions
 from tests.stores.transactions import SQLiteDatabase, sqlite_database, state
 
 import tenure
-from tenure.backends.sqlite import connect as opening
-from tenure.backends.sqlite import library
+from tenure.backends.sqlite import connect, library
 
 jobs, claim = transactions.jobs, transactions.claim
 
@@ -26,7 +25,7 @@ def database() -> Iterator[SQLiteDatabase]:
 
 @pytest.fixture
 def own(database: SQLiteDatabase, jobs: tenure.Jobs) -> Iterator[sqlite3.Connection]:  # noqa: ARG001 - makes the table
-    """A connection of the caller's own."""
+    """The caller's own connection."""
     with closing(sqlite3.connect(database.path)) as connection:
         yield connection
 
@@ -67,7 +66,7 @@ def test_the_callers_error_goes_on_if_the_store_cannot_be_asked_what_became_of_i
         database.path.rename(database.path.with_name("away.db"))
         raise ZeroDivisionError
 
-    assert "could not be asked" in caught.value.__notes__[0]
+    assert "could not check whether your transaction" in caught.value.__notes__[0]
 
 
 def test_the_callers_connection_may_be_the_first_to_use_the_file(folder: Path) -> None:
@@ -86,7 +85,7 @@ def test_a_connection_that_cannot_be_used_is_the_callers_mistake(jobs: tenure.Jo
 
     with closing(sqlite3.connect(f"file:{database.path}?mode=ro", uri=True)) as read_only:
         for connection in (closed, read_only):
-            with pytest.raises(tenure.ConfigurationError, match="connection cannot be used for this"):
+            with pytest.raises(tenure.ConfigurationError, match="cannot use connection"):
                 jobs.enqueue("next", connection=connection)
 
 
@@ -103,13 +102,13 @@ def test_a_connection_of_another_thread_is_the_callers_mistake(jobs: tenure.Jobs
     other.start()
     other.join()
 
-    assert "connection cannot be used for this" in str(raised[0])
+    assert "cannot use connection" in str(raised[0])
 
 
 def test_a_connection_to_another_file_is_refused(jobs: tenure.Jobs, folder: Path) -> None:
     for place in (folder / "other.db", ":memory:"):
         with closing(sqlite3.connect(place)) as other:
-            with pytest.raises(tenure.ConfigurationError, match="only hold both if they are in one file"):
+            with pytest.raises(tenure.ConfigurationError, match="pass a connection to the file of the jobs"):
                 jobs.enqueue("next", connection=other)
             assert not other.in_transaction
 
@@ -150,12 +149,12 @@ def test_a_connection_of_the_callers_is_warned_of_the_bug_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(library, "has_wal_reset_bug", lambda _: True)
-    opening._warned.clear()
+    connect._warned_files.clear()
 
     for _ in range(2):
         with own:
             jobs.enqueue("next", connection=own)
 
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert "a connection of your own" in record.message
+    assert "your own connection" in record.message
     assert "WAL-reset bug" in record.message

@@ -32,7 +32,7 @@ def test_a_script_is_refused_because_it_would_commit_first(claim: tenure.Claim, 
     with claim.transaction() as connection:
         database.write(connection, claim.id)
         for executescript in (connection.executescript, connection.cursor().executescript):
-            with pytest.raises(tenure.ConfigurationError, match="committed when its block is left"):
+            with pytest.raises(tenure.ConfigurationError, match="commits when its block ends"):
                 executescript("select 1")
 
     assert database.effects() == ["job"]
@@ -41,7 +41,10 @@ def test_a_script_is_refused_because_it_would_commit_first(claim: tenure.Claim, 
 def test_after_sqlite_rolled_it_back_nothing_more_is_written(
     jobs: tenure.Jobs, claim: tenure.Claim, database: SQLiteDatabase
 ) -> None:
-    with pytest.raises(tenure.ConfigurationError, match="was rolled back by SQLite"), claim.transaction() as connection:
+    with (
+        pytest.raises(tenure.ConfigurationError, match="SQLite rolled back this transaction"),
+        claim.transaction() as connection,
+    ):
         database.write(connection, claim.id)
         with suppress(database.duplicate_row):
             connection.execute("insert or rollback into effects values ('job', 0)")
@@ -54,7 +57,10 @@ def test_after_sqlite_rolled_it_back_nothing_more_is_written(
 def test_a_transaction_that_sqlite_rolled_back_is_not_completed(
     jobs: tenure.Jobs, claim: tenure.Claim, database: SQLiteDatabase
 ) -> None:
-    with pytest.raises(tenure.ConfigurationError, match="was rolled back by SQLite"), claim.transaction() as connection:
+    with (
+        pytest.raises(tenure.ConfigurationError, match="SQLite rolled back this transaction"),
+        claim.transaction() as connection,
+    ):
         database.write(connection, claim.id)
         with suppress(database.duplicate_row):
             connection.execute("insert or rollback into effects values ('job', 0)")
@@ -65,7 +71,7 @@ def test_a_transaction_that_sqlite_rolled_back_is_not_completed(
 
 def test_a_cursor_with_rows_left_is_told_at_once(claim: tenure.Claim, database: SQLiteDatabase) -> None:
     with (
-        pytest.raises(tenure.StoreUnavailable, match="read a cursor to its end, or close it"),
+        pytest.raises(tenure.StoreUnavailable, match="read the cursor to its end, or close it first"),
         claim.transaction() as connection,
     ):
         cursor = connection.execute("insert into effects values ('a', 0), ('b', 0) returning job")
@@ -92,7 +98,7 @@ def test_a_long_transaction_is_logged(jobs: tenure.Jobs, caplog: pytest.LogCaptu
     with claim.transaction():
         threading.Event().wait(0.4)
 
-    assert [record.message for record in caplog.records if "nobody else could write" in record.message]
+    assert [record.message for record in caplog.records if "held the write lock" in record.message]
 
 
 def test_other_threads_wait_for_a_transaction(jobs: tenure.Jobs, claim: tenure.Claim) -> None:

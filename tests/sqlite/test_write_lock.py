@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tenure.backends.sqlite import SQLite
-from tenure.backends.sqlite.process_lock import FileLock
+from tenure.backends.sqlite.process_lock import ProcessLock
 from tenure.core.job import NewJob
 
 
@@ -33,14 +33,14 @@ def is_locked(path: Path) -> bool:
 
 @contextmanager
 def locked_by_another(path: Path) -> Iterator[None]:
-    lock = FileLock(path)
+    lock = ProcessLock(path)
     assert lock.acquire(time.monotonic())
     yield
     lock.close()
 
 
 def put(store: SQLite, id: str = "first") -> None:
-    store.enqueue([NewJob("work").entry(id)])
+    store.enqueue([NewJob("work").record(id)])
 
 
 def test_an_operation_that_writes_holds_the_lock(path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_lock_that_another_user_made_is_enough_to_be_read(path: Path) -> None:
     put(SQLite(path), "second")
 
 
-@pytest.mark.parametrize("block", ["reading", "writing"])
+@pytest.mark.parametrize("block", ["read_transaction", "write_transaction"])
 def test_closing_does_not_wait_for_ever_for_a_block_that_a_signal_kept_from_being_left(path: Path, block: str) -> None:
     store = SQLite(path, timeout=0.1)
     put(store)

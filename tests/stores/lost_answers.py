@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from urllib.parse import quote
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.backends.postgres.backend import BESIDE
+from tenure.backends.postgres.backend import CONCURRENT_SETTLE_MINIMUM
 from tenure.backends.postgres.pipeline import COMMIT
 from tenure.backends.protocol import Backend
 from tenure.backends.redis import Redis
@@ -133,9 +133,9 @@ class ProxiedPostgres(ProxiedStore):
         "in a result": CutPoint(within(from_server(type=DATA_ROW)), stored={"reap", "purge"}, needs_result=True),
     }
     cuts_of_a_wait = cuts
-    held = BESIDE
+    held = CONCURRENT_SETTLE_MINIMUM
     cut_off = "server closed the connection"
-    silent = "the server did not answer within 3 s"
+    silent = "the server did not respond within 3 s"
     does_not_greet = "timeout expired"
 
     def __init__(self, servers: Servers, name: str, proxy: PostgresProxy, schema: Schema) -> None:
@@ -178,12 +178,12 @@ class ProxiedRedis(ProxiedStore):
     }
     cuts_of_a_wait: ClassVar[Mapping[str, CutPoint]] = {
         **cuts,
-        # The listener gets answers, too. That to the look is 0: there is a job that is due.
+        # The listener gets responses too. The response to the poll is 0: a job is due.
         "in the answer": CutPoint(within(from_server("$1\r\n0\r\n", TEXT)), stored=ALL),
     }
     held = 3
-    cut_off = "cannot be reached"
-    silent = does_not_greet = r"did not answer within 1\.5 s"
+    cut_off = "cannot reach"
+    silent = does_not_greet = r"did not respond within 1\.5 s"
 
     proxy: RedisProxy
 

@@ -53,7 +53,7 @@ def test_a_completion_that_was_committed_cannot_be_repeated(
     with database.connect() as own:
         claim.complete("first", connection=own)
 
-    with pytest.raises(tenure.ClaimLost, match="completed already"):
+    with pytest.raises(tenure.ClaimLost, match="already completed"):
         claim.complete("second")
 
     assert job_of(jobs).result == "first"
@@ -88,7 +88,7 @@ def test_a_job_whose_completion_was_rolled_back_is_not_completed_by_leaving_its_
     assert (job.state, job.attempts) == ("queued", 1)
     assert "was rolled back" in job.errors[0]
     assert database.effects() == []
-    assert "was rolled back: it has failed" in caplog.text
+    assert "was rolled back: the attempt failed" in caplog.text
 
 
 def test_what_undid_the_callers_transaction_is_recorded_on_the_job(
@@ -121,7 +121,7 @@ def test_while_the_callers_transaction_is_open_nothing_is_sent_behind_its_back(
         claim.complete(connection=own)
         raise ZeroDivisionError
 
-    assert "if your transaction is committed" in caught.value.__notes__[0]
+    assert "if your transaction commits" in caught.value.__notes__[0]
     assert state(jobs) == "running"
 
 

@@ -70,10 +70,10 @@ def test_memory_has_no_transactions_and_says_so() -> None:
     jobs.enqueue("work")
     (claim,) = jobs.claim()
 
-    with pytest.raises(tenure.ConfigurationError, match="memory store has no transactions"), claim.transaction():
+    with pytest.raises(tenure.ConfigurationError, match="memory store has no SQL transactions"), claim.transaction():
         pass
     with (
         closing(sqlite3.connect(":memory:")) as connection,
-        pytest.raises(tenure.ConfigurationError, match="memory store has no transactions"),
+        pytest.raises(tenure.ConfigurationError, match="memory store has no SQL transactions"),
     ):
         jobs.enqueue("work", connection=connection)

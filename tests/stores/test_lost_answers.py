@@ -6,19 +6,19 @@ from contextlib import closing
 import pytest
 
 from tenure.backends.protocol import Backend
-from tenure.core.operations import Beat, Holding
+from tenure.core.operations import Heartbeat, HoldStatus
 from tenure.errors import StoreUnavailable
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
-    completed,
-    entry,
+    as_taken,
+    build_completion,
+    build_record,
     extend,
     job_of,
     request,
     settle,
     take,
     take_one,
-    taken_by,
 )
 from tests.operations import NOT_REPEATED, REPEATED, stored
 from tests.servers.servers import Servers
@@ -115,7 +115,7 @@ def test_a_reset_in_place_of_an_answer_is_as_any_other_end_of_a_connection(
 
 @at(CUTS_WITHOUT_RESULT)
 def test_a_pause_that_is_cut_off_arrives(proxied: ProxiedStore, store: Backend, through: Backend, cut: str) -> None:
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
     made = proxied.proxy.cut(proxied.cuts[cut].point, seen_off=True)
 
     through.pause(["default"])
@@ -126,7 +126,7 @@ def test_a_pause_that_is_cut_off_arrives(proxied: ProxiedStore, store: Backend, 
 
 @at(CUTS_WITHOUT_RESULT)
 def test_a_resume_that_is_cut_off_arrives(proxied: ProxiedStore, store: Backend, through: Backend, cut: str) -> None:
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
     store.pause(["default"])
     made = proxied.proxy.cut(proxied.cuts[cut].point, seen_off=True)
 
@@ -140,7 +140,7 @@ def test_a_resume_that_is_cut_off_arrives(proxied: ProxiedStore, store: Backend,
 def test_a_heartbeat_that_is_cut_off_arrives(proxied: ProxiedStore, store: Backend, through: Backend, cut: str) -> None:
     made = proxied.proxy.cut(proxied.cuts[cut].point, seen_off=True)
 
-    through.beat(Beat(name="w1", host="h", pid=1, version="1"), 60)
+    through.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), 60)
 
     assert made.is_done
     assert [worker.name for worker in store.workers()] == ["w1"]
@@ -148,7 +148,7 @@ def test_a_heartbeat_that_is_cut_off_arrives(proxied: ProxiedStore, store: Backe
 
 @at(CUTS)
 def test_a_wait_that_is_cut_off_looks_again_by_itself(proxied: ProxiedStore, store: Backend, cut: str) -> None:
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
     with proxied.through(None, proxied.options_to_wait) as through:
         made = proxied.proxy.cut(proxied.cuts_of_a_wait[cut].point, seen_off=True)
 
@@ -159,7 +159,7 @@ def test_a_wait_that_is_cut_off_looks_again_by_itself(proxied: ProxiedStore, sto
 
 
 def test_a_wait_that_ends_while_the_server_is_away_raises(proxied: ProxiedStore, store: Backend) -> None:
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
     with proxied.through(None, "&timeout=0.1") as through, proxied.proxy.refusing():
         proxied.proxy.cut_all()
 
@@ -172,7 +172,7 @@ def test_an_enqueue_that_is_sent_again_does_not_conflict_with_its_own_key(
 ) -> None:
     made = proxied.proxy.cut(proxied.lost_answer, seen_off=True)
 
-    through.enqueue([entry(id="new", key="free", on_conflict="raise")])
+    through.enqueue([build_record(id="new", key="free", on_conflict="raise")])
 
     assert made.is_done
     assert store.stats().total("due") == 1
@@ -181,7 +181,7 @@ def test_an_enqueue_that_is_sent_again_does_not_conflict_with_its_own_key(
 def test_a_claim_whose_answer_is_lost_for_good_is_adopted_by_the_same_request(
     proxied: ProxiedStore, store: Backend, clock: Clock
 ) -> None:
-    store.enqueue([entry(id="one"), entry(id="two")])
+    store.enqueue([build_record(id="one"), build_record(id="two")])
     asked = request(limit=1)
     with proxied.through(clock, IMPATIENT) as through:
         made = proxied.proxy.cut(proxied.lost_answer, seen_off=True)
@@ -199,23 +199,23 @@ def test_a_claim_whose_answer_is_lost_for_good_is_adopted_by_the_same_request(
 def test_a_claim_whose_client_is_gone_expires_and_the_next_claim_takes_over(
     proxied: ProxiedStore, store: Backend, clock: Clock
 ) -> None:
-    store.enqueue([entry(id="one")])
+    store.enqueue([build_record(id="one")])
     asked = request(lease=60)
     with proxied.through(clock, IMPATIENT) as through:
         proxied.proxy.cut(proxied.lost_answer, seen_off=True)
         with proxied.proxy.refusing(), pytest.raises(StoreUnavailable):
             through.claim(asked)
     before_it_expired = take(store)
-    lost = taken_by(job_of(store, "one"), asked)
+    lost = as_taken(job_of(store, "one"), asked)
 
     clock.advance(60)
     taken = take_one(store)
 
     assert before_it_expired == []
     assert (lost.hold.fence, taken.hold.fence) == (1, 2)
-    assert extend(store, lost.hold) == Holding.LOST
-    assert not settle(store, completed(lost))
-    assert settle(store, completed(taken))
+    assert extend(store, lost.hold) == HoldStatus.LOST
+    assert not settle(store, build_completion(lost))
+    assert settle(store, build_completion(taken))
 
 
 def test_a_server_that_falls_silent_is_unavailable_and_so_is_one_that_does_not_greet(
@@ -225,11 +225,11 @@ def test_a_server_that_falls_silent_is_unavailable_and_so_is_one_that_does_not_g
     with proxied.through(clock, IMPATIENT) as through:
         with proxied.proxy.black_hole():
             with pytest.raises(StoreUnavailable, match=proxied.silent):
-                through.enqueue([entry(id="one")])
+                through.enqueue([build_record(id="one")])
             with pytest.raises(StoreUnavailable, match=proxied.does_not_greet):
-                through.enqueue([entry(id="one")])
+                through.enqueue([build_record(id="one")])
 
-        through.enqueue([entry(id="one")])
+        through.enqueue([build_record(id="one")])
 
     assert store.stats().total("due") == 1
 
@@ -237,7 +237,7 @@ def test_a_server_that_falls_silent_is_unavailable_and_so_is_one_that_does_not_g
 def test_an_answer_that_comes_too_late_is_not_taken_for_the_answer_to_the_next_request(
     proxied: ProxiedStore, store: Backend, clock: Clock
 ) -> None:
-    store.enqueue([entry(id="one"), entry(id="two")])
+    store.enqueue([build_record(id="one"), build_record(id="two")])
     with proxied.through(clock, IMPATIENT) as through:
         with proxied.proxy.holding(), pytest.raises(StoreUnavailable, match=proxied.silent):
             job_of(through, "one")

@@ -9,10 +9,19 @@ import pytest
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.protocol import Backend
 from tenure.backends.redis import Redis
-from tenure.backends.shared import waiter as watches
+from tenure.backends.shared import waiter
 from tenure.core.operations import LONGEST_LEASE, Move
 from tenure.errors import StoreUnavailable
-from tenure.testing.conformance.building import Taken, entry, failed, released, request, settle, snoozed, take_one
+from tenure.testing.conformance.building import (
+    Taken,
+    build_failure,
+    build_record,
+    build_release,
+    build_snooze,
+    request,
+    settle,
+    take_one,
+)
 from tests.servers.servers import Servers
 from tests.stores.waiting import HOUR, LIMIT, started_wait
 from tests.stores.wakeups import (
@@ -52,7 +61,7 @@ def store(home: Home[Any], monkeypatch: pytest.MonkeyPatch) -> Backend:
     """A handle that hears wake-ups; its waits poll once, and then only after an hour."""
     store: Backend = home.open()
     home.listen(store)
-    monkeypatch.setattr(watches, "LONGEST_POLL", HOUR)
+    monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
     return store
 
 
@@ -64,23 +73,23 @@ def other(home: Home[Any]) -> Backend:
 
 
 def enqueue(store: Backend, _: Taken) -> None:
-    store.enqueue([entry(queue="mail")])
+    store.enqueue([build_record(queue="mail")])
 
 
 def enqueue_for_soon(store: Backend, _: Taken) -> None:
-    store.enqueue([entry(queue="mail", delay=0.01)])
+    store.enqueue([build_record(queue="mail", delay=0.01)])
 
 
 def release(store: Backend, held: Taken) -> None:
-    settle(store, released(held))
+    settle(store, build_release(held))
 
 
 def snooze(store: Backend, held: Taken) -> None:
-    settle(store, snoozed(held, 0.01))
+    settle(store, build_snooze(held, 0.01))
 
 
 def settle_and_claim_elsewhere(store: Backend, held: Taken) -> None:
-    store.exchange([released(held)], request(queues=("other",)))
+    store.exchange([build_release(held)], request(queues=("other",)))
 
 
 def give_up_the_worker(store: Backend, held: Taken) -> None:
@@ -88,7 +97,7 @@ def give_up_the_worker(store: Backend, held: Taken) -> None:
 
 
 def retry(store: Backend, held: Taken) -> None:
-    settle(store, failed(held, final=True))
+    settle(store, build_failure(held, final=True))
     store.move([held.id], Move.RETRY)
 
 
@@ -99,7 +108,7 @@ def retry(store: Backend, held: Taken) -> None:
 def test_a_change_that_makes_a_job_claimable_ends_a_wait_of_another_handle(
     home: Home[Any], store: Backend, other: Backend, act: Callable[[Backend, Taken], None]
 ) -> None:
-    other.enqueue([entry(queue="mail")])
+    other.enqueue([build_record(queue="mail")])
     # A lease that ran out would end the wait as well.
     held = take_one(other, lease=LONGEST_LEASE)
 
@@ -110,7 +119,7 @@ def test_a_change_that_makes_a_job_claimable_ends_a_wait_of_another_handle(
 
 
 def test_resuming_a_queue_ends_a_wait_of_another_handle(home: Home[Any], store: Backend, other: Backend) -> None:
-    other.enqueue([entry(queue="mail")])
+    other.enqueue([build_record(queue="mail")])
     other.pause(["mail"])
 
     with home.waiting(store, "mail") as thread:
@@ -121,7 +130,7 @@ def test_resuming_a_queue_ends_a_wait_of_another_handle(home: Home[Any], store: 
 
 def test_a_job_that_comes_between_two_waits_ends_the_second(home: Home[Any], store: Backend, other: Backend) -> None:
     store.wait(["mail"], None, 0.01)
-    other.enqueue([entry(queue="mail")])
+    other.enqueue([build_record(queue="mail")])
     home.hear_call(store, "mail")
 
     second = started_wait(store, ["mail"])
@@ -144,7 +153,7 @@ def test_closing_during_a_wait_leaves_neither_threads_nor_connections(
     before = set(threading.enumerate())
     store = server_home.open()
     server_home.listen(store)
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
 
     with server_home.waiting(store, "mail"):
         connected = server_home.connections()
@@ -158,11 +167,11 @@ def test_closing_during_a_wait_leaves_neither_threads_nor_connections(
 def test_polling_finds_a_job_if_no_wake_up_is_heard(
     server_home: ServerHome[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_home.listener, "attend", lambda _: None)
+    monkeypatch.setattr(server_home.listener, "ensure_listening", lambda _: None)
     store, other = server_home.open(), server_home.open()
 
     with server_home.waiting(store, "mail") as thread:
-        other.enqueue([entry(queue="mail")])
+        other.enqueue([build_record(queue="mail")])
 
     assert not thread.is_alive()
 
@@ -175,7 +184,7 @@ def test_a_wait_outlives_a_restart_of_the_server(own_home: OwnHome) -> None:
         own_home.server.kill()
         own_home.server.start()
         is_waiting_after_the_restart = thread.is_alive()
-        own_home.home.open().enqueue([entry(queue="mail")])
+        own_home.home.open().enqueue([build_record(queue="mail")])
 
     assert is_waiting_after_the_restart
     assert not thread.is_alive()

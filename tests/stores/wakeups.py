@@ -12,9 +12,8 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 from tenure.backends.memory import Memory
-from tenure.backends.postgres import PostgreSQL
+from tenure.backends.postgres import PostgreSQL, notifier
 from tenure.backends.postgres import listener as postgres_listening
-from tenure.backends.postgres import notifier as ringing
 from tenure.backends.protocol import Backend
 from tenure.backends.redis import Redis
 from tenure.backends.redis import listener as redis_listening
@@ -38,13 +37,13 @@ S = TypeVar("S", bound=Backend)
 
 
 class Home(ABC, Generic[S]):
-    """One store, empty at first, and the handles on it."""
+    """An initially empty store, and its handles."""
 
     def __init__(self) -> None:
         self._opened: list[S] = []
 
     def open(self) -> S:
-        """Return another handle, as another process has it."""
+        """Return a second handle, as in another process."""
         self._opened.append(self._new_handle())
         return self._opened[-1]
 
@@ -53,14 +52,14 @@ class Home(ABC, Generic[S]):
             each.close()
 
     def listen(self, store: S) -> None:
-        """Return when the handle hears wake-ups; a handle of a store without a server always does."""
+        """Wait until the handle receives notifications; without a server it always does."""
 
     def hear_call(self, store: S, queue: str) -> None:
-        """Return when the handle has heard that this queue has a job; one without a server has nothing to hear."""
+        """Wait until the handle has received a notification for this queue; without a server, return at once."""
 
     @abstractmethod
     def waiting(self, store: S, queue: str) -> AbstractContextManager[threading.Thread]:
-        """Wait for jobs of this queue, in a thread that has looked and found nothing."""
+        """Wait for jobs of this queue, in a thread that has polled without success."""
 
     @abstractmethod
     def _new_handle(self) -> S: ...
@@ -81,7 +80,7 @@ class MemoryHome(Home[Memory]):
 
 
 class SeenEvent(threading.Event):
-    """An event that knows whether a thread has begun to wait for it."""
+    """An event that records whether a thread waits for it."""
 
     is_awaited = False
 
@@ -106,20 +105,20 @@ class SQLiteHome(Home[SQLite]):
 
 
 class ServerHome(Home[S]):
-    """Handles on a server, each with connections and a listener of its own."""
+    """Handles on a server, with separate connections and listeners."""
 
     @property
     @abstractmethod
     def listener(self) -> type[Any]:
-        """The class of the thread that hears wake-ups."""
+        """The class of the listener thread."""
 
     @abstractmethod
     def connections(self) -> int:
-        """Return how many connections the server has from the handles of this home."""
+        """Return the number of connections from the handles of this store to the server."""
 
     @abstractmethod
     def let_closing_take_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let a handle that is closed wait for its threads as long as a test does, and not two seconds."""
+        """Make the close of a handle wait for its threads as long as a test does, not two seconds."""
 
 
 class PostgresHome(ServerHome[PostgreSQL]):
@@ -133,7 +132,7 @@ class PostgresHome(ServerHome[PostgreSQL]):
         postgres_waiting.listen(store)
 
     def hear_call(self, store: PostgreSQL, queue: str) -> None:
-        until(lambda: store._wakeups._watches.of([queue], None)._is_called)
+        until(lambda: store._waiter._wait_groups.group_for([queue], None)._is_woken)
 
     def waiting(self, store: PostgreSQL, queue: str) -> AbstractContextManager[threading.Thread]:
         return postgres_waiting.waiting(store, queue)
@@ -144,8 +143,8 @@ class PostgresHome(ServerHome[PostgreSQL]):
         return int(number)
 
     def let_closing_take_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(postgres_listening, "ENDING", LIMIT)
-        monkeypatch.setattr(ringing, "FLUSH", LIMIT)
+        monkeypatch.setattr(postgres_listening, "CLOSE_TIMEOUT", LIMIT)
+        monkeypatch.setattr(notifier, "FLUSH_TIMEOUT", LIMIT)
 
     def _new_handle(self) -> PostgreSQL:
         return self._schema.open(f"&application_name={self._schema.schema}")
@@ -162,7 +161,7 @@ class RedisHome(ServerHome[Redis]):
         redis_waiting.listen(store)
 
     def hear_call(self, store: Redis, queue: str) -> None:
-        until(lambda: store._wakeups._watches.of([queue], None)._is_called)
+        until(lambda: store._waiter._wait_groups.group_for([queue], None)._is_woken)
 
     def waiting(self, store: Redis, queue: str) -> AbstractContextManager[threading.Thread]:
         return redis_waiting.waiting(self._prefix, store, [queue])
@@ -171,7 +170,7 @@ class RedisHome(ServerHome[Redis]):
         return [each["name"] for each in self._prefix.execute("CLIENT LIST")].count(self._prefix.prefix)
 
     def let_closing_take_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(redis_listening, "ENDING", LIMIT)
+        monkeypatch.setattr(redis_listening, "CLOSE_TIMEOUT", LIMIT)
 
     def _new_handle(self) -> Redis:
         return self._prefix.open(f"&client_name={self._prefix.prefix}")
@@ -187,7 +186,7 @@ class OwnHome:
 
 @contextmanager
 def new_home(name: str, servers: Servers) -> Iterator[Home[Any]]:
-    """Give an empty store of this name."""
+    """Yield an empty store of this name."""
     if name == "memory":
         with closing(MemoryHome()) as memory:
             yield memory
@@ -201,7 +200,7 @@ def new_home(name: str, servers: Servers) -> Iterator[Home[Any]]:
 
 @contextmanager
 def new_server_home(name: str, servers: Servers) -> Iterator[ServerHome[Any]]:
-    """Give an empty store of this name, on a server that other tests use too."""
+    """Yield an empty store of this name, on a server that other tests use too."""
     if name in shared_names():
         server = servers.shared(name)
         schema = servers.schemas.take(server)
@@ -218,7 +217,7 @@ def new_server_home(name: str, servers: Servers) -> Iterator[ServerHome[Any]]:
 
 @contextmanager
 def new_own_home(name: str, servers: Servers) -> Iterator[OwnHome]:
-    """Give an empty store on a new server of this name; the server keeps what it has acknowledged."""
+    """Yield an empty store on a new server of this name; the server persists acknowledged writes."""
     if name in cluster.names():
         with servers.alone(name) as server, closing(PostgresHome(Schema(server.url, "tenure"))) as postgres:
             yield OwnHome(postgres, server)

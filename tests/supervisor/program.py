@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tenure
-from tenure.supervisor import Plan, Supervisor, reap_dead, sign_off_dead, supervised
+from tenure.supervisor import Supervisor, SupervisorConfig, deregister_dead, reap_dead, take_supervisor_link
 from tenure.worker import Worker, stopped_by_signals
 from tests.processes.stage import Stage
 from tests.processes.tasks import add_tasks
@@ -26,7 +26,7 @@ def refusal_on(stage: Stage) -> Path:
     return stage.folder / "refuse"
 
 
-def plan_on(stage: Stage, options: dict[str, Any], **told: Any) -> Plan:
+def plan_on(stage: Stage, options: dict[str, Any], **told: Any) -> SupervisorConfig:
     """Return a plan for children that are workers with these options."""
     python = [sys.executable, "-m", "tests.supervisor.program"]
     plan = {
@@ -35,7 +35,7 @@ def plan_on(stage: Stage, options: dict[str, Any], **told: Any) -> Plan:
         "processes": 1,
         "grace": options.get("grace", 30.0),
     }
-    return Plan(**{**plan, **told})
+    return SupervisorConfig(**{**plan, **told})
 
 
 def supervise(folder: str, options: str, told: str) -> int:
@@ -54,9 +54,9 @@ def work(folder: str, options: str) -> int:
         add_tasks(jobs, stage)
         _add_hoard(jobs, stage)
         _add_start(jobs, stage)
-        told = supervised()
+        told = take_supervisor_link()
         assert told is not None
-        worker = Worker(jobs, json.loads(options), ledger=told.ledger)
+        worker = Worker(jobs, json.loads(options), started_jobs=told.started_jobs)
         told.watch(worker)
         with stopped_by_signals(worker):
             worker.start()
@@ -68,7 +68,7 @@ def reap(folder: str) -> int:
     with Stage(Path(folder)).jobs() as jobs:
         message = sys.stdin.read()
         reap_dead(jobs._backend, message)
-        sign_off_dead(jobs._backend, message)
+        deregister_dead(jobs._backend, message)
     return 0
 
 

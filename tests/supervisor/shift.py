@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tenure.service.status import Condition
-from tenure.supervisor import Ending, Plan, Supervisor
+from tenure.service.status import ServiceStatus
+from tenure.supervisor import Supervisor, SupervisorConfig, SupervisorResult
 from tests.playing import ROOT
 from tests.processes.stage import PATIENCE, Stage, until
 
@@ -18,15 +18,15 @@ from tests.processes.stage import PATIENCE, Stage, until
 class Shift:
     """A supervisor in a thread."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SupervisorConfig) -> None:
         self.supervisor = Supervisor(plan)
-        self._ending: Ending | None = None
+        self._ending: SupervisorResult | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     @property
-    def condition(self) -> Condition:
-        return self.supervisor.condition()
+    def condition(self) -> ServiceStatus:
+        return self.supervisor.status()
 
     def pids(self) -> list[int]:
         """Return the processes of the workers that work."""
@@ -40,13 +40,13 @@ class Shift:
         """Wait until a worker works that is none of these, and return its process."""
         return until(lambda: next((pid for pid in self.pids() if pid not in pids), 0))
 
-    def ending(self) -> Ending:
+    def ending(self) -> SupervisorResult:
         """Return how it ended, when it has."""
         self._thread.join(PATIENCE)
         assert self._ending is not None, "the supervisor did not end"
         return self._ending
 
-    def end(self) -> Ending:
+    def end(self) -> SupervisorResult:
         self.supervisor.stop()
         return self.ending()
 
@@ -55,7 +55,7 @@ class Shift:
 
 
 @contextmanager
-def shift_of(plan: Plan) -> Iterator[Shift]:
+def shift_of(plan: SupervisorConfig) -> Iterator[Shift]:
     """Give a supervisor that runs; on leaving, it and its children are gone."""
     shift = Shift(plan)
     try:

@@ -11,14 +11,14 @@ import pytest
 
 import tenure
 from tenure.backends.memory import Memory
-from tenure.core.operations import Beat
-from tenure.supervisor import reap_dead, sign_off_dead, supervised
-from tenure.supervisor.child import Child, Reason, said
-from tenure.supervisor.file_watcher import Sources
-from tenure.supervisor.memory import _asked_for, resident_bytes
-from tenure.supervisor.restart_backoff import LONGEST, Pauses
+from tenure.core.operations import Heartbeat
+from tenure.supervisor import deregister_dead, reap_dead, take_supervisor_link
+from tenure.supervisor.child import Child, ChildStopReason, describe_exit
+from tenure.supervisor.file_watcher import FileWatcher
+from tenure.supervisor.memory import _resident_bytes_from_ps, resident_bytes
+from tenure.supervisor.restart_backoff import MAX_DELAY, RestartBackoff
 from tenure.supervisor.supervisor_link import VARIABLE
-from tenure.worker.started_jobs import LedgerReader, new_ledger_file
+from tenure.worker.started_jobs import StartedJobsReader, new_shared_file
 from tests.processes.stage import PATIENCE
 
 
@@ -33,7 +33,7 @@ class Stopped(threading.Event):
         assert not now
         self.set()
 
-    def retire(self) -> None: ...
+    def quiet(self) -> None: ...
 
 
 @pytest.fixture
@@ -44,52 +44,52 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_child_that_dies_early_is_waited_for_longer_each_time() -> None:
-    pauses = Pauses(longest_of)
+    pauses = RestartBackoff(longest_of)
 
-    assert [pauses.after(1.0) for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, LONGEST, LONGEST]
+    assert [pauses.delay_after(1.0) for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, MAX_DELAY, MAX_DELAY]
 
 
 def test_a_child_that_ran_well_is_not_waited_for_and_begins_anew() -> None:
-    pauses = Pauses(longest_of)
+    pauses = RestartBackoff(longest_of)
     for _ in range(5):
-        pauses.after(1.0)
+        pauses.delay_after(1.0)
 
-    assert (pauses.after(11.0), pauses.after(1.0)) == (0.0, 0.5)
+    assert (pauses.delay_after(11.0), pauses.delay_after(1.0)) == (0.0, 0.5)
 
 
 def test_children_do_not_all_come_back_at_the_same_moment() -> None:
-    assert len({Pauses().after(1.0) for _ in range(20)}) > 1
+    assert len({RestartBackoff().delay_after(1.0) for _ in range(20)}) > 1
 
 
 def test_a_change_is_told_once(folder: Path) -> None:
-    sources = Sources([folder])
+    sources = FileWatcher([folder])
     tasks = folder / "package" / "tasks.py"
 
     tasks.write_text("changed")
 
-    assert sources.changed() == [tasks]
-    assert sources.changed() == []
+    assert sources.poll_changes() == [tasks]
+    assert sources.poll_changes() == []
 
 
 def test_what_is_added_or_removed_is_a_change(folder: Path) -> None:
-    sources = Sources([folder])
+    sources = FileWatcher([folder])
     tasks, other = folder / "package" / "tasks.py", folder / "other.py"
 
     other.touch()
     tasks.unlink()
 
-    assert sources.changed() == [other, tasks]
+    assert sources.poll_changes() == [other, tasks]
 
 
 def test_a_file_that_is_replaced_by_an_equally_old_one_of_the_same_size_is_a_change(folder: Path) -> None:
     tasks, new = folder / "package" / "tasks.py", folder / "package" / "new"
-    sources = Sources([folder])
+    sources = FileWatcher([folder])
     new.touch()
     os.utime(new, ns=(tasks.stat().st_atime_ns, tasks.stat().st_mtime_ns))
 
     new.replace(tasks)
 
-    assert sources.changed() == [tasks]
+    assert sources.poll_changes() == [tasks]
 
 
 @pytest.mark.parametrize("name", [".hidden", "__pycache__", "node_modules", "site-packages", "environment"])
@@ -98,22 +98,22 @@ def test_folders_that_are_not_ones_own_source_are_passed_over(folder: Path, name
     other.mkdir()
     if name == "environment":
         (other / "pyvenv.cfg").touch()
-    sources = Sources([folder])
+    sources = FileWatcher([folder])
 
     (other / "module.py").touch()
     (folder / "package" / "notes.txt").touch()
 
-    assert sources.changed() == []
+    assert sources.poll_changes() == []
 
 
 def test_a_hidden_folder_that_is_named_is_looked_at(folder: Path) -> None:
     hidden = folder / ".app"
     hidden.mkdir()
-    sources = Sources([hidden])
+    sources = FileWatcher([hidden])
 
     (hidden / "module.py").touch()
 
-    assert sources.changed() == [hidden / "module.py"]
+    assert sources.poll_changes() == [hidden / "module.py"]
 
 
 def test_the_memory_of_a_process_grows_with_what_it_takes() -> None:
@@ -127,7 +127,7 @@ def test_the_memory_of_a_process_grows_with_what_it_takes() -> None:
 
 
 def test_where_the_system_has_no_files_about_processes_it_is_asked() -> None:
-    known, asked = resident_bytes(os.getpid()), _asked_for(os.getpid())
+    known, asked = resident_bytes(os.getpid()), _resident_bytes_from_ps(os.getpid())
 
     assert known is not None
     assert asked is None or 0.5 < asked / known < 2
@@ -141,13 +141,13 @@ def test_the_memory_of_a_process_that_is_gone_is_not_known() -> None:
 
 
 def test_two_signals_are_not_sent_so_close_that_they_arrive_as_one() -> None:
-    child = Child([sys.executable, "-c", "import signal; signal.pause()"], grace=30.0, margin=15.0, now=0.0)
-    child.tell_to_end(Reason.STOP, now=True)
+    child = Child([sys.executable, "-c", "import signal; signal.pause()"], grace=30.0, kill_margin=15.0, now=0.0)
+    child.request_stop(ChildStopReason.STOP, now=True)
 
     sent = []
     for now in (1.0, 1.1, 1.3, 1.6):
-        child.press(now)
-        sent.append(child._sent)
+        child.escalate_stop(now)
+        sent.append(child._signals_sent)
     child._process.wait()
     child.close()
 
@@ -155,36 +155,36 @@ def test_two_signals_are_not_sent_so_close_that_they_arrive_as_one() -> None:
 
 
 def test_how_a_process_ended_is_told_in_words() -> None:
-    assert [said(code) for code in (3, -9, -50)] == ["exit code 3", "SIGKILL", "signal 50"]
+    assert [describe_exit(code) for code in (3, -9, -50)] == ["exit code 3", "SIGKILL", "signal 50"]
 
 
 def test_a_process_without_a_supervisor_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
 
-    assert supervised() is None
+    assert take_supervisor_link() is None
 
 
 @pytest.mark.parametrize("value", ["", "1", "a,b", "12345,12346"])
 def test_a_supervisor_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(VARIABLE, value)
 
-    with pytest.raises(tenure.ConfigurationError, match=f"{VARIABLE} is '{value}'.*unset it"):
-        supervised()
+    with pytest.raises(tenure.ConfigurationError, match=f"{VARIABLE}='{value}' was not set.*unset it"):
+        take_supervisor_link()
 
 
 def test_what_a_child_has_is_for_itself_alone_and_ends_with_its_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = new_ledger_file()
-    reader = LedgerReader(file)
+    file = new_shared_file()
+    reader = StartedJobsReader(file)
     lifeline, end = os.pipe()
     # As it is in a process that was started with it.
     os.set_inheritable(lifeline, True)
     monkeypatch.setenv(VARIABLE, f"{file},{lifeline}")
     worker = Stopped()
 
-    told = supervised()
+    told = take_supervisor_link()
     assert told is not None
     told.watch(worker)
-    told.ledger.open("w1")
+    told.started_jobs.write_name("w1")
     was_stopped = worker.is_set()
     os.close(end)
 
@@ -192,8 +192,8 @@ def test_what_a_child_has_is_for_itself_alone_and_ends_with_its_supervisor(monke
     assert not was_stopped
     assert reader.name == "w1"
     assert VARIABLE not in os.environ
-    assert not os.get_inheritable(told.lifeline)
-    os.close(told.lifeline)
+    assert not os.get_inheritable(told.parent_pipe)
+    os.close(told.parent_pipe)
 
 
 @pytest.mark.parametrize(("started", "crashed"), [(["7"], {"7"}), ([], set()), (None, {str(n) for n in range(1_500)})])
@@ -204,11 +204,11 @@ def test_all_that_a_dead_worker_held_is_taken_back(started: list[str] | None, cr
         jobs.claim(limit=750, worker="dead", lease=600)
         jobs.claim(limit=750, worker="dead", lease=600)
         jobs.claim(worker="other", lease=600)
-        store.beat(Beat(name="dead", host="h", pid=7, version="1"), 30)
+        store.beat(Heartbeat(name="dead", host="h", pid=7, version="1"), 30)
 
         message = json.dumps({"worker": "dead", "started": started})
         reaped = reap_dead(store, message)
-        sign_off_dead(store, message)
+        deregister_dead(store, message)
 
         assert jobs.workers() == []
         assert len(reaped) == 1_500

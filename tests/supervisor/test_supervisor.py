@@ -8,8 +8,8 @@ import pytest
 
 import tenure
 from tenure import Outcome, State
-from tenure.cli.demo.crew import until_stopped
-from tenure.supervisor import How
+from tenure.cli.demo.crew import wait_until_stopped
+from tenure.supervisor import ExitReason
 from tests.processes.stage import PATIENCE, Stage, until
 from tests.supervisor.program import plan_on, refusal_on
 from tests.supervisor.shift import office_on, shift_of
@@ -21,12 +21,12 @@ LEAVER = """
 import pathlib, signal, tenure.supervisor
 
 def leave(number, frame):
-    told.ledger.seal()
+    link.started_jobs.mark_clean_exit()
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 
-told = tenure.supervisor.supervised()
-told.ledger.open("leaver")
+link = tenure.supervisor.take_supervisor_link()
+link.started_jobs.write_name("leaver")
 signal.signal(signal.SIGTERM, leave)
 pathlib.Path("{gate}").touch()
 while True:
@@ -63,7 +63,7 @@ def is_alive(pid: int) -> bool:
 
 def freeze(pid: int) -> None:
     os.kill(pid, signal.SIGSTOP)
-    until_stopped(pid)
+    wait_until_stopped(pid)
 
 
 def is_all_done(jobs: tenure.Jobs) -> bool:
@@ -104,7 +104,7 @@ def test_of_a_killed_child_the_started_jobs_have_crashed_at_once_and_the_buffere
     assert {job.state for job in jobs.find()} == {State.COMPLETED}
     (line,) = [line for line in caplog.messages if "SIGKILL" in line]
     assert line.startswith(f"worker process {pid} (")
-    assert line.endswith("jobs that it had started: 2")
+    assert line.endswith("started jobs: 2")
 
 
 @only_in_all
@@ -147,14 +147,14 @@ def test_if_the_jobs_of_a_dead_child_cannot_be_taken_back_that_is_told_and_it_is
         os.kill(pid, signal.SIGKILL)
         shift.other_than(pid)
 
-    assert len([line for line in caplog.messages if "could not be taken back (9)" in line]) == 1
+    assert len([line for line in caplog.messages if "not reaped" in line and "(9)" in line]) == 1
 
 
 def test_it_gives_up_if_the_first_child_refuses_to_start(stage: Stage) -> None:
     with shift_of(plan_on(stage, {}, processes=2, command=python("raise SystemExit(2)"))) as shift:
         ending = shift.ending()
 
-    assert (ending.how, ending.deaths) == (How.MISUSED, 1)
+    assert (ending.reason, ending.deaths) == (ExitReason.START_REJECTED, 1)
 
 
 @only_in_all
@@ -162,15 +162,15 @@ def test_it_gives_up_if_the_first_child_has_died_three_times_before_it_came_to_r
     with shift_of(plan_on(stage, {}, processes=2, command=python("raise SystemExit(1)"))) as shift:
         ending = shift.ending()
 
-    assert (ending.how, ending.deaths) == (How.GAVE_UP, 3)
+    assert (ending.reason, ending.deaths) == (ExitReason.NEVER_READY, 3)
 
 
 def test_it_gives_up_if_there_is_no_such_program(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     with shift_of(plan_on(stage, {}, command=[str(stage.folder / "nothing")])) as shift:
         ending = shift.ending()
 
-    assert ending.how is How.GAVE_UP
-    assert len([line for line in caplog.messages if "cannot be started" in line]) == 3
+    assert ending.reason is ExitReason.NEVER_READY
+    assert len([line for line in caplog.messages if "worker process not started" in line]) == 3
 
 
 @only_in_all
@@ -185,7 +185,7 @@ def test_it_never_gives_up_once_a_child_came_to_run(stage: Stage) -> None:
         refusal_on(stage).unlink()
 
         shift.other_than(pid)
-        assert shift.end().how is How.STOPPED
+        assert shift.end().reason is ExitReason.STOPPED
 
 
 @only_in_all
@@ -247,7 +247,7 @@ def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its
     jobs.enqueue("keep_memory", id="greedy")
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE, "grace": 0.1}
-    with shift_of(plan_on(stage, options, max_memory=150 << 20, margin=0.1)) as shift:
+    with shift_of(plan_on(stage, options, max_memory=150 << 20, kill_margin=0.1)) as shift:
         pid = jobs.wait_for("greedy", timeout=PATIENCE).result
         until(lambda: any(each.is_stopping for each in shift.condition.workers))
 
@@ -287,7 +287,7 @@ def test_a_signal_under_load_costs_no_attempt(stage: Stage, jobs: tenure.Jobs) -
 
     ended = [(job.state, job.attempts, job.crashes) for job in jobs.find()]
     assert set(ended) <= {(State.QUEUED, 0, 0), (State.COMPLETED, 1, 0)}
-    assert (ending["how"], ending["deaths"], ending["killed"]) == (How.STOPPED, 0, 0)
+    assert (ending["reason"], ending["deaths"], ending["killed"]) == (ExitReason.STOPPED, 0, 0)
     assert ending["summary"]["completed"] == ended.count((State.COMPLETED, 1, 0))
 
 
@@ -309,14 +309,14 @@ def test_a_frozen_child_is_killed_after_the_grace_and_its_jobs_are_taken_back(st
     """Takes long: the grace and the margin of a frozen child pass."""
     jobs.enqueue("hold", id="held")
     options = {"lease": A_LONG_LEASE, "grace": 0.2}
-    with shift_of(plan_on(stage, options, margin=0.5)) as shift:
+    with shift_of(plan_on(stage, options, kill_margin=0.5)) as shift:
         (line,) = until(lambda: stage.told("began"))
         freeze(line.pid)
 
         ending = shift.end()
 
     job = job_of(jobs, "held")
-    assert (ending.how, ending.killed, ending.deaths) == (How.STOPPED, 1, 0)
+    assert (ending.reason, ending.killed, ending.deaths) == (ExitReason.STOPPED, 1, 0)
     assert (job.state, job.crashes, outcomes(job)) == (State.QUEUED, 1, [Outcome.EXPIRED])
 
 
@@ -328,7 +328,7 @@ def test_a_child_that_is_ended_by_a_signal_when_its_worker_has_ended_left_nothin
 
         ending = shift.end()
 
-    assert (ending.how, ending.deaths, ending.killed) == (How.STOPPED, 0, 0)
+    assert (ending.reason, ending.deaths, ending.killed) == (ExitReason.STOPPED, 0, 0)
     assert caplog.messages == []
 
 
@@ -338,8 +338,8 @@ def test_draining_ends_with_the_children_and_adds_up_what_they_did(stage: Stage,
     with shift_of(plan_on(stage, {"drain": True}, processes=2, drain=True)) as shift:
         ending = shift.ending()
 
-    assert (ending.how, ending.deaths, ending.summary.completed) == (How.DRAINED, 0, 200)
-    assert shift.condition.ended.completed == 200
+    assert (ending.reason, ending.deaths, ending.summary.completed) == (ExitReason.DRAINED, 0, 200)
+    assert shift.condition.ended_summary.completed == 200
 
 
 @only_in_all
@@ -351,7 +351,7 @@ def test_a_child_that_dies_while_it_drains_is_replaced(stage: Stage, jobs: tenur
     with shift_of(plan_on(stage, {"drain": True, "lease": A_LONG_LEASE}, drain=True)) as shift:
         ending = shift.ending()
 
-    assert (ending.how, ending.deaths) == (How.DRAINED, 1)
+    assert (ending.reason, ending.deaths) == (ExitReason.DRAINED, 1)
     assert [job_of(jobs, id).state for id in ("deadly", "after")] == [State.FAILED, State.COMPLETED]
 
 
@@ -368,9 +368,9 @@ def test_a_change_of_the_source_replaces_the_children_and_one_that_breaks_it_is_
         second = shift.other_than(first)
         refusal_on(stage).touch()
         (source / "new.py").write_text("broken")
-        until(lambda: any("no worker process comes to run" in line for line in caplog.messages))
+        until(lambda: any("no worker process could start" in line for line in caplog.messages))
         refusal_on(stage).unlink()
         (source / "new.py").unlink()
         shift.other_than(first, second)
 
-        assert shift.end().how is How.STOPPED
+        assert shift.end().reason is ExitReason.STOPPED

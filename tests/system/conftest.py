@@ -17,7 +17,7 @@ collect_ignore = [f"test_{name}.py" for name in MISSING]
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name in MISSING:
-        terminalreporter.write_line(f"{name} is not installed: what needs it was not run")
+        terminalreporter.write_line(f"{name} is not installed: skipped the tests that need it")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.errors import StoreUnavailable
-from tenure.testing.conformance.building import completed, entry, settle, take_one
+from tenure.testing.conformance.building import build_completion, build_record, settle, take_one
 from tests.postgres.stores import Place
 from tests.postgres.test_pooled import (
     clock,
@@ -35,10 +35,10 @@ def test_session_mode_will_do_as_well(servers: Servers, postgres: Server, place:
         servers.pgbouncer(postgres, mode="session") as pooler,
         closing(PostgreSQL(pooler.url_of(place.schema) + "&connections=2")) as store,
     ):
-        store.enqueue([entry(), entry()])
+        store.enqueue([build_record(), build_record()])
 
-        assert settle(store, completed(take_one(store)))
-        assert settle(store, completed(take_one(store)))
+        assert settle(store, build_completion(take_one(store)))
+        assert settle(store, build_completion(take_one(store)))
 
 
 def test_statement_mode_will_not_and_is_told(servers: Servers, postgres: Server, place: Place) -> None:

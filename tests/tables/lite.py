@@ -6,10 +6,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tenure.backends.protocol import Clock
+from tenure.backends.protocol import StoreClock
 from tenure.backends.sqlite.database import Database
 from tenure.backends.tables.sqlite import SQLiteTable
-from tenure.core.table.options import table_spec
+from tenure.core.table.options import build_table_spec
 
 ORDERS = "create table orders (id integer primary key, status text, source text, created_at text)"
 STATES = {"queued": "pending", "running": "processing", "completed": "done"}
@@ -41,11 +41,11 @@ def given_orders(path: Path, *statuses: str | None) -> None:
 
 @contextmanager
 def opened(
-    path: Path, name: str = "orders", *, clock: Clock | None = None, is_migrated: bool = True, **options: Any
+    path: Path, name: str = "orders", *, clock: StoreClock | None = None, is_migrated: bool = True, **options: Any
 ) -> Iterator[SQLiteTable]:
     """Give the table of these options, migrated unless told otherwise."""
     database = Database(path, clock=clock, synchronous="normal", timeout=60, is_bare=True)
-    table = SQLiteTable(database, table_spec(name, **options), is_owner=True)
+    table = SQLiteTable(database, build_table_spec(name, **options), is_owner=True)
     try:
         if is_migrated:
             table.migrate()

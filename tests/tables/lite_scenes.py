@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenure.core.operations import Query
-from tenure.testing.conformance.building import completed, request, taken_by
+from tenure.testing.conformance.building import as_taken, build_completion, request
 from tests.playing import fork, play_in, wait_for
 from tests.tables.lite import KINDS, opened
 
@@ -45,8 +45,8 @@ def work(path: Path, kind: str, worker: str, dies_at: str | None = None, tells: 
                 with table.transaction() as connection:
                     connection.execute("insert into outputs (order_id, fence) values (?, ?)", (job.id, job.fence))
                     at("written")
-                    with table.joined(connection) as joined:
-                        if joined.settle([completed(taken_by(job, asked))]) != [True]:
+                    with table.join(connection) as joined:
+                        if joined.settle([build_completion(as_taken(job, asked))]) != [True]:
                             connection.execute("delete from outputs where rowid = last_insert_rowid()")
                     at("settled")
                 at("committed")
@@ -75,7 +75,7 @@ def zombie(path: Path, kind: str) -> dict[str, Any]:
             (job,) = table.claim(asked).jobs
             os.write(tells, b"held\n")
             os.kill(os.getpid(), signal.SIGSTOP)
-            os.write(tells, b"landed\n" if table.settle([completed(taken_by(job, asked))])[0] else b"lost\n")
+            os.write(tells, b"landed\n" if table.settle([build_completion(as_taken(job, asked))])[0] else b"lost\n")
 
     child = fork(hold)
     held = os.read(told_by, 100)
@@ -86,7 +86,7 @@ def zombie(path: Path, kind: str) -> dict[str, Any]:
             table.wait(None, None, 60)
         os.kill(child, signal.SIGCONT)
         said = os.read(told_by, 100)
-        landed = table.settle([completed(taken_by(jobs[0], asked))])
+        landed = table.settle([build_completion(as_taken(jobs[0], asked))])
         (job,) = table.find(Query()).jobs
     codes = wait_for([child])
     return {

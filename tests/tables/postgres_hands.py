@@ -13,9 +13,9 @@ from typing import Any
 import psycopg
 
 from tenure.backends.tables.postgres import PostgresTable, open_table
-from tenure.core.table.options import table_spec
+from tenure.core.table.options import build_table_spec
 from tenure.core.table.spec import TableSpec
-from tenure.testing.conformance.building import Taken, completed, request, taken_by
+from tenure.testing.conformance.building import Taken, as_taken, build_completion, request
 
 Connection = psycopg.Connection[Any]
 
@@ -25,19 +25,19 @@ OUTPUT = "insert into {schema}.invoices (order_id, fence) values (%s, %s)"
 
 
 def spec_of(schema: str, mode: str) -> TableSpec:
-    return table_spec("orders", schema=schema, where="true", max_attempts=None, max_crashes=1_000, **MODES[mode])
+    return build_table_spec("orders", schema=schema, where="true", max_attempts=None, max_crashes=1_000, **MODES[mode])
 
 
 def claimed(table: PostgresTable, limit: int, lease: float = LEASE) -> list[Taken]:
     asked = request(limit=limit, lease=lease, worker=f"w{os.getpid()}", token=os.urandom(8).hex())
-    return [taken_by(job, asked) for job in table.claim(asked).jobs]
+    return [as_taken(job, asked) for job in table.claim(asked).jobs]
 
 
 def has_worked_on(table: PostgresTable, connection: Connection, schema: str, taken: Taken) -> bool:
     """Write the output of a row and complete it; tell whether that landed. If it did not, nothing is written."""
-    with table.joined(connection) as joined:
+    with table.join(connection) as joined:
         connection.execute(OUTPUT.format(schema=schema).encode(), [taken.id, taken.job.fence])
-        (landed,) = joined.settle([completed(taken)])
+        (landed,) = joined.settle([build_completion(taken)])
     if landed:
         connection.commit()
     else:

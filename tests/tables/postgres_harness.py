@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import psycopg
 
-from tenure.backends.protocol import Clock
+from tenure.backends.protocol import StoreClock
 from tenure.backends.tables.postgres import PostgresTable, open_table
-from tenure.core.table.options import table_spec
+from tenure.core.table.options import build_table_spec
 from tenure.core.table.spec import Columns, StateWords, TableSpec
 from tenure.testing import ClaimingHarness
 from tests.servers.postgres import Server
@@ -76,7 +76,7 @@ class PostgresTableHarness(ClaimingHarness):
     @property
     def spec(self) -> TableSpec:
         if self._is_sidecar:
-            return table_spec(
+            return build_table_spec(
                 f"{self._schema}.orders",
                 columns={"created_at": "created_at"},
                 order_by="created_at, number",
@@ -84,7 +84,7 @@ class PostgresTableHarness(ClaimingHarness):
                 params={"source": "scraper"},
                 sidecar=True,
             )
-        return table_spec(
+        return build_table_spec(
             f"{self._schema}.orders",
             columns=COLUMNS,
             states=WORDS,
@@ -93,11 +93,11 @@ class PostgresTableHarness(ClaimingHarness):
             params={"source": "scraper"},
         )
 
-    def open(self, clock: Clock | None = None) -> PostgresTable:
+    def open(self, clock: StoreClock | None = None) -> PostgresTable:
         self._opened.append(open_table(self._server.url, self._server.url, self.spec, clock=clock))
         return self._opened[-1]
 
-    def given_jobs(self, number: int, clock: Clock | None = None) -> list[str]:
+    def given_jobs(self, number: int, clock: StoreClock | None = None) -> list[str]:
         now = None if clock is None else clock()
         rows = self._connection.execute(GIVEN.format(schema=self._schema).encode(), [now, number])
         return [str(id) for (id,) in rows]

@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import psycopg
 
-from tenure.backends.protocol import Clock
+from tenure.backends.protocol import StoreClock
 from tenure.backends.tables.postgres import PostgresTable, open_table
-from tenure.backends.tables.postgres.bound_table import Place
+from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.layout import Layout
 from tenure.core.operations import Query
-from tenure.core.table.options import table_spec
+from tenure.core.table.options import build_table_spec
 from tenure.core.table.spec import TableSpec
 from tests.servers.postgres import Server
 from tests.servers.sessions import by_hand
@@ -38,10 +38,10 @@ class Shop:
         return statement.replace("S.", f"{self.schema}.")
 
     def spec(self, name: str = "orders", **options: Any) -> TableSpec:
-        return table_spec(name, schema=self.schema, **options)
+        return build_table_spec(name, schema=self.schema, **options)
 
     def open(
-        self, name: str = "orders", *, clock: Clock | None = None, url: str | None = None, **options: Any
+        self, name: str = "orders", *, clock: StoreClock | None = None, url: str | None = None, **options: Any
     ) -> PostgresTable:
         """Return a table as it is described, whatever it lacks."""
         url = url or self.url
@@ -51,7 +51,7 @@ class Shop:
     def fit(self, name: str = "orders", **options: Any) -> PostgresTable:
         """Return a table after what it lacks was added."""
         table = self.open(name, **options)
-        for statement in statements_of(Place(table._database, table.spec).look()):
+        for statement in statements_of(BoundTable(table._database, table.spec).read_layout()):
             self.connection.execute(statement.encode())
         return table
 
@@ -75,8 +75,8 @@ def new_shop(server: Server) -> Iterator[Shop]:
 def statements_of(layout: Layout) -> list[str]:
     """Return what makes a table fit: its columns, or its companion."""
     if layout.spec.is_sidecar and layout.catalogue.companion is None:
-        return [layout.companion_made()]
-    return [layout.adding(layout.missing)] if layout.missing else []
+        return [layout.create_sidecar_statement()]
+    return [layout.add_columns_statement(layout.missing)] if layout.missing else []
 
 
 def shown(table: PostgresTable, **conditions: Any) -> list[tuple[str, str]]:

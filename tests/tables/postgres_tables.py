@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from tenure.backends.tables.postgres import PostgresTable, open_table
-from tenure.core.table.options import table_spec
+from tenure.core.table.options import build_table_spec
 from tests.postgres.stores import Place, new_place
 
 
@@ -22,7 +22,7 @@ def new_schema(server: str) -> Iterator[Place]:
 def opened(place: Place, name: str = "orders", *, at: str | None = None, **options: Any) -> Iterator[PostgresTable]:
     """Give a table of the schema, with connections of its own."""
     url = at or place.server
-    table = open_table(url, url, table_spec(name, schema=place.schema, **options))
+    table = open_table(url, url, build_table_spec(name, schema=place.schema, **options))
     try:
         yield table
     finally:

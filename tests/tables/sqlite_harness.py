@@ -9,15 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
-from tenure.backends.protocol import Clock
+from tenure.backends.protocol import StoreClock
 from tenure.backends.sqlite.database import Database
 from tenure.backends.tables.sqlite import SQLiteTable
-from tenure.core.table.options import table_spec
+from tenure.core.table.options import build_table_spec
 from tenure.core.table.spec import TableSpec
 from tenure.testing import ClaimingHarness
 from tests.tiers import RACES
 
-MAPPED = table_spec(
+MAPPED = build_table_spec(
     "executions",
     id="reference",
     columns={
@@ -33,7 +33,7 @@ MAPPED = table_spec(
     },
     states={"queued": 0, "running": 1, "completed": 2, "failed": 3, "cancelled": 4},
 )
-BESIDE = table_spec(
+BESIDE = build_table_spec(
     "executions",
     id="reference",
     columns={"priority": "priority", "created_at": "created_at"},
@@ -74,13 +74,13 @@ class SQLiteTableHarness(ClaimingHarness):
     def path(self) -> Path:
         return Path(self._folder.name) / f"{self._file}.db"
 
-    def open(self, clock: Clock | None = None) -> SQLiteTable:
+    def open(self, clock: StoreClock | None = None) -> SQLiteTable:
         # What is on disk is tested elsewhere; here are many small transactions.
         database = Database(self.path, clock=clock, synchronous="normal", timeout=60, is_bare=True)
         self._opened.append(SQLiteTable(database, self.spec, is_owner=True))
         return self._opened[-1]
 
-    def given_jobs(self, number: int, clock: Clock | None = None) -> list[str]:
+    def given_jobs(self, number: int, clock: StoreClock | None = None) -> list[str]:
         ids = [f"e-{next(self._numbers):06}" for _ in range(number)]
         now = datetime.now(UTC) if clock is None else clock()
         values = [(id, f"{now:%Y-%m-%dT%H:%M:%S.%fZ}") for id in ids]

@@ -1,7 +1,7 @@
 import pytest
 
 from tenure.backends.tables.equality_columns import equal_columns
-from tenure.core.table.condition import fragment_of
+from tenure.core.table.condition import parse_condition
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from tenure.core.table.condition import fragment_of
     ],
 )
 def test_only_of_a_conjunction_of_equalities_the_columns_are_told(condition: str, columns: list[str]) -> None:
-    fragment = fragment_of("where", condition, {"source": "web"})
+    fragment = parse_condition("where", condition, {"source": "web"})
 
     assert equal_columns(fragment) == columns
 

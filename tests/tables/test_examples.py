@@ -75,7 +75,7 @@ def run(name: str, *arguments: str) -> str:
 def until(condition: Callable[[], bool]) -> None:
     ends_at = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < ends_at, "it did not come to that"
+        assert time.monotonic() < ends_at, f"the condition did not hold within {PATIENCE:g} s"
         time.sleep(0.02)
 
 
@@ -117,14 +117,14 @@ def test_ingredients_are_matched_once_each_though_a_worker_is_killed_and_failed_
     program.terminate()
 
     assert program.wait(PATIENCE) == 0
-    assert retried == "again: 6\n"
+    assert retried == "retried: 6\n"
     assert number(database, "select count(*) from matches") == 60
     assert number(database, "select count(distinct queue_id) from matches") == 60
     assert (
         number(database, "select count(*) from ingredient_match_queue where source = 'by hand' and attempt_count = 0")
         == 1
     )
-    assert number(database, "select count(*) from ingredient_match_queue where resolved_by = 'nobody'") == 0
+    assert number(database, "select count(*) from ingredient_match_queue where resolved_by = 'no product'") == 0
 
 
 def test_an_order_whose_processor_was_killed_after_its_invoice_gets_no_second_one(

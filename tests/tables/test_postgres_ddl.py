@@ -11,7 +11,7 @@ import pytest
 
 from tenure.backends.tables.postgres import migrate as migrating
 from tenure.errors import ConfigurationError, StoreUnavailable
-from tenure.testing.conformance.building import completed, ids_of, take
+from tenure.testing.conformance.building import build_completion, ids_of, take
 from tests.postgres.stores import Place
 from tests.servers.postgres import Server
 from tests.tables.postgres_tables import new_schema, opened
@@ -232,7 +232,7 @@ def test_the_key_of_a_companion_is_ordered_as_that_of_the_table_so_that_an_index
     with opened(place, id=("shop", "number"), where="true", sidecar=True) as table:
         table.migrate()
         taken = take(table, limit=2)
-        landed = table.settle([completed(each) for each in taken])
+        landed = table.settle([build_completion(each) for each in taken])
 
     collation = "select attcollation::regcollation::text from pg_attribute where attrelid = %s::regclass and attnum = 1"
     assert place.execute(collation, f"{place.schema}.tenure_orders") == [('"C"',)]
@@ -281,7 +281,7 @@ def test_an_output_with_duplicates_is_told_and_no_broken_index_is_left(place: Pl
 
     with (
         opened(place, output=f"{place.schema}.invoices.order_id") as table,
-        pytest.raises(ConfigurationError, match="remove what is there twice"),
+        pytest.raises(ConfigurationError, match="delete the duplicates"),
     ):
         table.migrate()
 
@@ -333,7 +333,7 @@ def test_of_many_that_migrate_at_once_one_does_it_and_none_fails(place: Place) -
 def test_a_change_that_cannot_get_its_lock_gives_up_and_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.execute(ORDERS)
     monkeypatch.setattr(migrating, "LOCK_WAIT", 0.01)
-    monkeypatch.setattr(migrating, "PAUSE", 0.01)
+    monkeypatch.setattr(migrating, "RETRY_DELAY", 0.01)
 
     with (
         place.begun("select from S.orders"),
@@ -351,7 +351,7 @@ def test_a_change_that_could_not_get_its_lock_is_tried_again(
 ) -> None:
     place.execute(ORDERS)
     monkeypatch.setattr(migrating, "LOCK_WAIT", 0.01)
-    monkeypatch.setattr(migrating, "PAUSE", 0.01)
+    monkeypatch.setattr(migrating, "RETRY_DELAY", 0.01)
     caplog.set_level(logging.INFO, migrating.__name__)
 
     with psycopg.connect(place.server) as other, opened(place) as table:
@@ -375,7 +375,7 @@ def test_a_change_that_could_not_get_its_lock_is_tried_again(
 
 
 def test_rows_that_run_without_a_lease_are_adopted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrating, "BATCH", 2)
+    monkeypatch.setattr(migrating, "ADOPTION_BATCH", 2)
     place.execute("create table S.orders (id bigint primary key, state text, started timestamptz)")
     place.execute("insert into S.orders select n, 'running', '2020-01-01T00:00Z' from generate_series(1, 5) n")
     place.execute("insert into S.orders values (6, 'running', null), (7, 'queued', null)")
@@ -397,7 +397,7 @@ def test_what_schema_prints_makes_all_of_it(place: Place) -> None:
     place.execute(ORDERS)
 
     with opened(place) as table:
-        for statement in table.texts()["schema"].split(";\n"):
+        for statement in table.sql()["schema"].split(";\n"):
             place.execute(statement)
         left = table.outstanding()
 

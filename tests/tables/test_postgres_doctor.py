@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tenure.backends.tables.postgres import PostgresTable
-from tenure.backends.tables.protocol import Finding, Gravity
+from tenure.backends.tables.protocol import Finding, Severity
 from tenure.core.operations import ClaimRequest
 from tenure.errors import ConfigurationError
 from tests.postgres.stores import Place
@@ -37,7 +37,7 @@ def made(place: Place) -> Place:
 def found(place: Place, about: str, **options: Any) -> list[Finding]:
     """Return what is found about something."""
     with opened(place, **options) as table:
-        return [each for each in table.examine() if each.about == about]
+        return [each for each in table.check() if each.about == about]
 
 
 def only(findings: list[Finding]) -> Finding:
@@ -49,7 +49,7 @@ def test_nothing_is_wrong_with_a_table_that_was_migrated_on_any_server(postgres:
     with new_schema(postgres.url) as place, opened_anew(place) as table:
         table.migrate(functions=True)
 
-        assert table.examine() == []
+        assert table.check() == []
 
 
 @contextmanager
@@ -68,22 +68,24 @@ def test_nothing_is_wrong_with_a_companion_that_was_made(place: Place) -> None:
     with opened(place, where="source is not null", sidecar=True) as table:
         table.migrate()
 
-        assert table.examine() == []
+        assert table.check() == []
 
 
 def test_columns_and_indexes_that_are_missing_are_told_with_what_adds_them(place: Place) -> None:
     place.execute(ORDERS)
 
     with opened(place) as table:
-        findings = table.examine()
+        findings = table.check()
 
     columns = [each for each in findings if each.about == "columns"]
     index = only([each for each in findings if each.about == "index claim"])
-    assert only(columns).gravity is Gravity.ERROR
+    assert only(columns).severity is Severity.ERROR
     assert "'tenure_fence', 'tenure_token'" in only(columns).text
     assert 'add column if not exists "tenure_fence"' in (only(columns).remedy or "")
-    assert (index.gravity, "create index concurrently" in (index.remedy or "")) == (Gravity.WARNING, True)
-    assert [each.gravity for each in findings] == sorted((each.gravity for each in findings), key=list(Gravity).index)
+    assert (index.severity, "create index concurrently" in (index.remedy or "")) == (Severity.WARNING, True)
+    assert [each.severity for each in findings] == sorted(
+        (each.severity for each in findings), key=list(Severity).index
+    )
 
 
 def test_an_index_that_is_broken_is_told(made: Place) -> None:
@@ -92,7 +94,7 @@ def test_an_index_that_is_broken_is_told(made: Place) -> None:
         f"and known.relname like 'tenure_orders_leases%%' and indrelid = '{made.schema}.orders'::regclass"
     )
 
-    assert "broken" in only(found(made, "index leases")).text
+    assert "is invalid" in only(found(made, "index leases")).text
 
 
 def test_a_view_is_no_table(made: Place) -> None:
@@ -100,14 +102,14 @@ def test_a_view_is_no_table(made: Place) -> None:
 
     finding = only(found(made, "table", name="open_orders"))
 
-    assert (finding.gravity, "a view" in finding.text) == (Gravity.ERROR, True)
+    assert (finding.severity, "a view" in finding.text) == (Severity.ERROR, True)
 
 
 def test_a_key_that_is_not_unique_or_may_be_null_is_told(place: Place) -> None:
     place.execute("create table S.orders (id bigint, number bigint unique)")
 
     assert "no unique index" in only(found(place, "key")).text
-    assert "may be null" in only(found(place, "column number", id="number")).text
+    assert "is nullable" in only(found(place, "column number", id="number")).text
 
 
 def test_what_a_role_may_not_do_is_told_with_the_grant(made: Place) -> None:
@@ -115,7 +117,7 @@ def test_what_a_role_may_not_do_is_told_with_the_grant(made: Place) -> None:
         told = found(made, "rights", at=url)
 
     remedies = "\n".join(each.remedy or "" for each in told)
-    assert [each.gravity for each in told] == [Gravity.ERROR, Gravity.ERROR]
+    assert [each.severity for each in told] == [Severity.ERROR, Severity.ERROR]
     assert "grant select on" in remedies
     assert 'grant update ("state", ' in remedies
 
@@ -161,15 +163,15 @@ def test_row_level_security_that_holds_for_this_role_is_told(made: Place) -> Non
     assert found(made, "row-level security") == []
 
 
-@pytest.mark.parametrize(("moment", "gravity"), [("before", Gravity.WARNING), ("after", Gravity.NOTE)])
-def test_a_trigger_that_fires_at_every_claim_is_told(made: Place, moment: str, gravity: Gravity) -> None:
+@pytest.mark.parametrize(("moment", "gravity"), [("before", Severity.WARNING), ("after", Severity.NOTE)])
+def test_a_trigger_that_fires_at_every_claim_is_told(made: Place, moment: str, gravity: Severity) -> None:
     made.execute("create function S.touch() returns trigger language plpgsql as 'begin return new; end'")
     made.execute(f"create trigger touch {moment} update on S.orders for each row execute function S.touch()")
     made.execute("create trigger other after update of source on S.orders for each row execute function S.touch()")
 
     told = only(found(made, "trigger touch"))
 
-    assert told.gravity is gravity
+    assert told.severity is gravity
     assert found(made, "trigger other") == []
 
 
@@ -179,7 +181,7 @@ def test_a_column_that_is_emptied_at_times_must_not_be_not_null(made: Place) -> 
     told = only(found(made, "column tenure_worker"))
     made.execute(told.remedy or "")
 
-    assert (told.gravity, "is not null" in told.text) == (Gravity.ERROR, True)
+    assert (told.severity, "is not null" in told.text) == (Severity.ERROR, True)
     assert found(made, "column tenure_worker") == []
 
 
@@ -209,13 +211,13 @@ def test_a_domain_that_refuses_a_word_is_told(place: Place) -> None:
 
     told = found(place, "column state")
 
-    assert any("refuses 'cancelled'" in each.text for each in told)
+    assert any("rejects 'cancelled'" in each.text for each in told)
 
 
 def test_a_column_that_the_server_makes_cannot_play_a_role(place: Place) -> None:
     place.execute("create table S.orders (id bigint primary key, tries bigint generated always as (id * 2) stored)")
 
-    assert only(found(place, "column tries", columns={"attempts": "tries"})).gravity is Gravity.ERROR
+    assert only(found(place, "column tries", columns={"attempts": "tries"})).severity is Severity.ERROR
 
 
 def test_a_moment_without_a_zone_is_told(place: Place) -> None:
@@ -230,15 +232,15 @@ def test_words_that_mean_no_state_are_counted(made: Place) -> None:
 
     first, second = found(made, "states")
 
-    assert "2 of 4 rows looked at have 'wating'" in first.text
-    assert "no state" in second.text
+    assert "2 of 4 rows checked have 'wating'" in first.text
+    assert "null state" in second.text
 
 
 @pytest.mark.parametrize(
     ("values", "told"),
     [
         ("'queued', null, 'someone'", "1 row (7) is queued with a lease or a token"),
-        ("'failed', now(), null", "1 row (7) is finished, with a lease"),
+        ("'failed', now(), null", "1 row (7) is finished with a lease"),
         ("'running', null, null", "1 row (7) is running without a lease"),
     ],
 )
@@ -269,8 +271,8 @@ def test_a_companion_tells_orphans_and_what_is_completed_and_still_chosen(place:
 
     told = [each.text for each in found(place, "rows", **options)]
 
-    assert any(each.startswith("1 row (1) is completed and still chosen") for each in told)
-    assert any(each.startswith("1 row (3) is in tenure_orders whose row") for each in told)
+    assert any(each.startswith("1 row (1) is completed but still matched") for each in told)
+    assert any(each.startswith("1 row (3) is in tenure_orders, but deleted") for each in told)
 
 
 def test_functions_of_a_table_that_was_changed_since_are_told(made: Place) -> None:
@@ -281,7 +283,7 @@ def test_functions_of_a_table_that_was_changed_since_are_told(made: Place) -> No
     made.execute("alter table S.orders add column note text")
 
     assert before == []
-    assert only(found(made, "functions")).gravity is Gravity.WARNING
+    assert only(found(made, "functions")).severity is Severity.WARNING
 
 
 def test_a_claim_that_would_walk_through_a_large_table_is_told_with_an_index(place: Place) -> None:
@@ -310,20 +312,20 @@ def test_a_claim_of_a_large_table_that_was_migrated_goes_by_its_index(made: Plac
         ({"name": "oders"}, "did you mean 'orders'?"),
         ({"id": "ids"}, "did you mean 'id'?"),
         ({"order_by": "sauce"}, "did you mean 'source'?"),
-        ({"output": "nowhere.order_id"}, "there is no table 'nowhere'"),
+        ({"output": "nowhere.order_id"}, "table 'nowhere' does not exist"),
     ],
 )
 def test_what_is_named_and_not_there_is_told(made: Place, options: Any, told: str) -> None:
     finding = only(found(made, "table", **options))
 
-    assert (finding.gravity, told in finding.text) == (Gravity.ERROR, True)
+    assert (finding.severity, told in finding.text) == (Severity.ERROR, True)
 
 
 @pytest.mark.parametrize("option", ["where", "done_if"])
 def test_a_condition_that_the_server_does_not_understand_is_told(made: Place, option: str) -> None:
     told = only(found(made, option, **{option: "sauce = 'web'"}))
 
-    assert (told.gravity, "sauce" in told.text) == (Gravity.ERROR, True)
+    assert (told.severity, "sauce" in told.text) == (Severity.ERROR, True)
 
 
 def test_an_output_that_is_there_twice_is_told_with_the_query_that_finds_it(made: Place) -> None:
@@ -340,7 +342,7 @@ def test_tables_that_inherit_are_told(made: Place) -> None:
 
     finding = only(found(made, "table"))
 
-    assert finding.gravity is Gravity.WARNING
+    assert finding.severity is Severity.WARNING
     assert "inherit" in finding.text
 
 
@@ -352,5 +354,5 @@ def test_a_state_of_a_domain_over_an_enum_is_told_with_what_mends_it(place: Plac
     finding = only(found(place, "column state"))
     place.execute(str(finding.remedy))
 
-    assert finding.gravity is Gravity.ERROR
+    assert finding.severity is Severity.ERROR
     assert found(place, "column state") == []

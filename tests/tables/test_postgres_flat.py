@@ -7,13 +7,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.tables.postgres import PostgresTable
 from tenure.backends.tables.postgres import claim as claiming
 from tenure.backends.tables.postgres import settle as settling
 from tenure.core.job import State
 from tenure.core.operations import Query
-from tenure.testing.conformance.building import completed, extend, failed, released, request, take
+from tenure.testing.conformance.building import build_completion, build_failure, build_release, extend, request, take
 from tests.postgres.stores import BLOCKS, FLUSH
 from tests.servers.postgres import Server
 from tests.tables.postgres_shop import Shop, new_shop
@@ -48,7 +48,7 @@ OPTIONS: dict[str, Any] = {
 
 def settle_some(table: PostgresTable) -> None:
     first, second, third = take(table, limit=3)
-    table.settle([completed(first), failed(second, final=True), released(third)])
+    table.settle([build_completion(first), build_failure(second, final=True), build_release(third)])
 
 
 def extend_some(table: PostgresTable) -> None:
@@ -61,7 +61,7 @@ OPERATIONS: dict[str, Callable[[PostgresTable], object]] = {
     "settle": settle_some,
     "extend": extend_some,
     "reap": lambda table: table.reap(),
-    "look": lambda table: table.wait(None, None, 0.0),
+    "poll": lambda table: table.wait(None, None, 0.0),
     "find by id": lambda table: table.find(Query(ids=("1", "3"))),
     "find failed": lambda table: table.find(Query(states=frozenset({State.FAILED}), limit=5)),
 }
@@ -93,7 +93,7 @@ def cost(shop: Shop, table: PostgresTable, action: Callable[[PostgresTable], obj
 
 
 def touched(shop: Shop, table: PostgresTable) -> int:
-    table._database.ask([Step(FLUSH)])
+    table._database.execute([BoundQuery(FLUSH)])
     ((number,),) = shop.execute(BLOCKS, shop.schema)
     return int(number)
 
@@ -116,9 +116,9 @@ def test_a_claim_goes_by_the_indexes_and_sorts_nothing_that_waits(postgres: Serv
 
 def plans_of(table: PostgresTable) -> list[str]:
     """Return by which plans it is claimed and settled."""
-    place = table._place
+    place = table._bound_table
     hold = take(table)[0]
-    steps = [*claiming.steps(place, request()), *settling.Settling(place, [completed(hold)]).steps]
+    steps = [*claiming.queries(place, request()), *settling.RowSettleBatch(place, [build_completion(hold)]).queries]
     with table._database.address.connect() as connection:
         return [
             "\n".join(line for (line,) in psycopg.RawCursor(connection).execute(explained(step)).fetchall())
@@ -126,5 +126,5 @@ def plans_of(table: PostgresTable) -> list[str]:
         ]
 
 
-def explained(step: Step) -> bytes:
+def explained(step: BoundQuery) -> bytes:
     return b"explain (generic_plan) " + step.statement.text

@@ -227,7 +227,7 @@ def test_a_failure_backs_off_and_the_last_one_is_final(here: Place, table: Postg
     last = ended(here, "fail", again, ", 'still none'")
 
     found = job(table, row)
-    assert (word, last) == (table.spec.words[State.QUEUED], table.spec.words[State.FAILED])
+    assert (word, last) == (table.spec.state_values[State.QUEUED], table.spec.state_values[State.FAILED])
     assert (found.state, found.attempts, found.fence) == (State.FAILED, 2, 2)
     assert [(line.outcome, line.error) for line in found.history] == [
         (Outcome.FAILED, "no paper"),
@@ -309,7 +309,7 @@ def test_the_lease_and_the_back_off_of_the_table_are_those_of_its_functions(here
     backoff = tenure.Backoff(first=7, cap=77)
 
     with tenure.Table(here.server, f"{here.schema}.orders", lease=180, backoff=backoff) as orders:
-        text = orders.texts()["functions"]
+        text = orders.sql()["functions"]
 
     assert "lease_seconds double precision default 180" in text
     assert "least(77, 7 * power(2, " in text
@@ -317,7 +317,7 @@ def test_the_lease_and_the_back_off_of_the_table_are_those_of_its_functions(here
 
 def test_functions_are_installed_once(table: PostgresTable) -> None:
     assert table.migrate(functions=True) == []
-    assert "claim_orders" in table.texts()["functions"]
+    assert "claim_orders" in table.sql()["functions"]
 
 
 def test_functions_follow_the_table_and_keep_the_rights_that_were_granted(here: Place, table: PostgresTable) -> None:
@@ -351,8 +351,8 @@ def test_what_functions_prints_installs_them_once_or_again(here: Place, table: P
     for name in ("claim", "extend", "complete", "fail", "release", "requeue_expired", "retry_failed"):
         here.execute(f"drop function S.{name}_orders")
 
-    here.execute(table.texts()["functions"])
-    here.execute(table.texts()["functions"])
+    here.execute(table.sql()["functions"])
+    here.execute(table.sql()["functions"])
 
     assert table.outstanding(functions=True) == []
 
@@ -443,7 +443,7 @@ def test_odd_names_and_keys_of_several_columns_work(place: Place) -> None:
     with opened(place, name, **options) as table:
         table.migrate(functions=True)
         again = table.migrate(functions=True)
-        findings = table.examine()
+        findings = table.check()
 
     def function(verb: str) -> str:
         return '"' + f"{verb}_{name}".replace('"', '""') + '"'
@@ -461,7 +461,7 @@ def test_a_function_that_somebody_else_made_is_left_alone(place: Place) -> None:
     place.execute(ORDERS)
     place.execute("create function S.claim_orders(n integer) returns integer language sql as 'select 1'")
 
-    with opened(place, **OPTIONS) as table, pytest.raises(ConfigurationError, match="that tenure did not make"):
+    with opened(place, **OPTIONS) as table, pytest.raises(ConfigurationError, match="tenure did not create it"):
         table.migrate(functions=True)
 
     assert place.execute("select S.claim_orders(1)") == [(1,)]

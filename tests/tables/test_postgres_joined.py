@@ -8,19 +8,19 @@ import psycopg
 import pytest
 
 from tenure.core.job import Progress
-from tenure.core.operations import Extension, Holding
+from tenure.core.operations import Extension, HoldStatus
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
-    completed,
-    failed,
+    as_taken,
+    build_completion,
+    build_failure,
+    build_release,
     job_of,
-    released,
     request,
     settle,
     take,
     take_one,
-    taken_by,
 )
 from tests.connections.databases import of_database
 from tests.servers.postgres import Server
@@ -49,9 +49,9 @@ def test_the_output_and_the_completion_are_committed_together(shop: Shop, mode: 
     table = shop.fit(**mode)
     taken = take_one(table)
 
-    with psycopg.connect(shop.url) as connection, table.joined(connection) as joined:
+    with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
         connection.execute(shop.named("insert into S.invoices values (1)").encode())
-        landed = joined.settle([completed(taken, {"sum": 1.50})])
+        landed = joined.settle([build_completion(taken, {"sum": 1.50})])
         seen = (joined.is_open(), job_of(table, "1").state)
 
     assert landed == [True]
@@ -66,12 +66,12 @@ def test_what_is_rolled_back_has_not_happened(shop: Shop, mode: dict[str, Any]) 
     taken = take_one(table)
 
     with psycopg.connect(shop.url) as connection:
-        with table.joined(connection) as joined:
-            joined.settle([completed(taken)])
+        with table.join(connection) as joined:
+            joined.settle([build_completion(taken)])
         connection.rollback()
 
     assert job_of(table, "1") == taken.job
-    assert settle(table, completed(taken))
+    assert settle(table, build_completion(taken))
 
 
 def test_a_transaction_of_the_tables_own_is_committed_when_its_block_is_left(shop: Shop, mode: dict[str, Any]) -> None:
@@ -80,9 +80,9 @@ def test_a_transaction_of_the_tables_own_is_committed_when_its_block_is_left(sho
 
     with table.transaction() as connection:
         connection.execute(shop.named("insert into S.invoices values (1)"))
-        with table.joined(connection) as joined:
+        with table.join(connection) as joined:
             assert joined.is_of(connection)
-            assert joined.settle([completed(taken)]) == [True]
+            assert joined.settle([build_completion(taken)]) == [True]
 
     assert shown(table)[0] == ("1", "completed")
 
@@ -92,9 +92,9 @@ def test_a_lost_claim_is_told_in_the_transaction(shop: Shop, mode: dict[str, Any
     taken = take_one(table)
     table.reap(worker="w1")
 
-    with psycopg.connect(shop.url) as connection, table.joined(connection) as joined:
-        assert joined.settle([completed(taken)]) == [False]
-        assert joined.extend([Extension(hold=taken.hold, lease=60)]) == [Holding.LOST]
+    with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
+        assert joined.settle([build_completion(taken)]) == [False]
+        assert joined.extend([Extension(hold=taken.hold, lease=60)]) == [HoldStatus.LOST]
 
 
 def test_several_endings_of_one_claim_in_a_transaction_are_done_one_after_the_other(
@@ -103,8 +103,10 @@ def test_several_endings_of_one_claim_in_a_transaction_are_done_one_after_the_ot
     table = shop.fit(**mode)
     first, second = take(table, limit=2)
 
-    with psycopg.connect(shop.url) as connection, table.joined(connection) as joined:
-        landed = joined.settle([released(second), completed(first), completed(second), released(second)])
+    with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
+        landed = joined.settle(
+            [build_release(second), build_completion(first), build_completion(second), build_release(second)]
+        )
         answer = joined.settle([])
 
     assert landed == [True, True, False, True]
@@ -115,11 +117,11 @@ def test_a_lease_is_prolonged_in_the_transaction(shop: Shop, mode: dict[str, Any
     table = shop.fit(**mode)
     taken = take_one(table, lease=10)
 
-    with psycopg.connect(shop.url) as connection, table.joined(connection) as joined:
+    with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
         answer = joined.extend([Extension(hold=taken.hold, lease=600, progress=Progress(done=1))])
 
     job = job_of(table, "1")
-    assert answer == [Holding.HELD]
+    assert answer == [HoldStatus.HELD]
     assert job.progress == Progress(done=1)
     assert job.leased_until > taken.job.leased_until  # type: ignore[operator]
 
@@ -129,7 +131,7 @@ def test_rows_are_not_enqueued_by_us(shop: Shop, mode: dict[str, Any]) -> None:
 
     with (
         psycopg.connect(shop.url) as connection,
-        table.joined(connection) as joined,
+        table.join(connection) as joined,
         pytest.raises(ConfigurationError, match="insert rows"),
     ):
         joined.enqueue([])
@@ -141,10 +143,10 @@ def test_a_connection_without_a_transaction_is_refused(shop: Shop, mode: dict[st
 
     with (
         psycopg.connect(shop.url, autocommit=True) as connection,
-        pytest.raises(ConfigurationError, match="no transaction to join"),
-        table.joined(connection) as joined,
+        pytest.raises(ConfigurationError, match="has no open transaction"),
+        table.join(connection) as joined,
     ):
-        joined.settle([completed(taken)])
+        joined.settle([build_completion(taken)])
 
     assert job_of(table, "1") == taken.job
 
@@ -157,30 +159,30 @@ def test_a_connection_to_a_copy_of_the_database_or_to_none_is_refused(shop: Shop
     try:
         with (
             psycopg.connect(other) as connection,
-            pytest.raises(ConfigurationError, match="a database without the table"),
-            table.joined(connection) as joined,
+            pytest.raises(ConfigurationError, match="the database of this connection has no table"),
+            table.join(connection) as joined,
         ):
-            joined.settle([completed(taken)])
+            joined.settle([build_completion(taken)])
         with psycopg.connect(other, autocommit=True) as connection:
             connection.execute(f"create schema {shop.schema}".encode())
             connection.execute(shop.named(ORDERS).encode())
             _made_alike(shop, connection)
         with (
             psycopg.connect(other) as connection,
-            pytest.raises(ConfigurationError, match="leads to another table"),
-            table.joined(connection) as joined,
+            pytest.raises(ConfigurationError, match="reaches a different table"),
+            table.join(connection) as joined,
         ):
-            joined.settle([completed(taken)])
+            joined.settle([build_completion(taken)])
         with (
             psycopg.connect(other) as connection,
-            pytest.raises(ConfigurationError, match="leads to another table"),
-            table.joined(connection) as joined,
+            pytest.raises(ConfigurationError, match="reaches a different table"),
+            table.join(connection) as joined,
         ):
             joined.extend([Extension(hold=taken.hold, lease=60)])
     finally:
         shop.execute(f"drop database {shop.schema} with (force)")
 
-    assert settle(table, completed(taken))
+    assert settle(table, build_completion(taken))
 
 
 def _made_alike(shop: Shop, connection: psycopg.Connection[Any]) -> None:
@@ -211,11 +213,11 @@ def test_a_transaction_that_sees_only_the_past_gets_an_error_and_no_wrong_answer
         shop.execute("insert into S.orders (id) values (0)")
         taken = take_one(table)
 
-        with pytest.raises((ConfigurationError, psycopg.errors.SerializationFailure)), table.joined(old) as joined:
-            joined.settle([completed(taken)])
+        with pytest.raises((ConfigurationError, psycopg.errors.SerializationFailure)), table.join(old) as joined:
+            joined.settle([build_completion(taken)])
         old.rollback()
 
-    assert settle(table, completed(taken))
+    assert settle(table, build_completion(taken))
 
 
 def test_a_transaction_that_began_after_the_claim_may_be_isolated(shop: Shop, mode: dict[str, Any]) -> None:
@@ -224,8 +226,8 @@ def test_a_transaction_that_began_after_the_claim_may_be_isolated(shop: Shop, mo
 
     with psycopg.connect(shop.url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
-        with table.joined(connection) as joined:
-            assert joined.settle([completed(taken)]) == [True]
+        with table.join(connection) as joined:
+            assert joined.settle([build_completion(taken)]) == [True]
 
     assert shown(table)[0] == ("1", "completed")
 
@@ -235,14 +237,15 @@ def test_a_claim_that_is_ended_while_somebody_waits_for_its_row_is_compared_as_i
 ) -> None:
     table, other = shop.fit(**mode), shop.open(**mode)
     asked = request(limit=2)
-    first, second = (taken_by(job, asked) for job in table.claim(asked).jobs)
+    first, second = (as_taken(job, asked) for job in table.claim(asked).jobs)
     answers: list[list[bool]] = []
     waiting = threading.Thread(
-        target=lambda: answers.append(other.settle([completed(second), failed(first, final=True)])), daemon=True
+        target=lambda: answers.append(other.settle([build_completion(second), build_failure(first, final=True)])),
+        daemon=True,
     )
 
-    with psycopg.connect(shop.url) as connection, table.joined(connection) as joined:
-        joined.settle([released(first)])
+    with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
+        joined.settle([build_release(first)])
         joined.extend([Extension(hold=second.hold, lease=600)])
         waiting.start()
         _wait_for_a_lock(shop)
@@ -255,14 +258,14 @@ def test_a_claim_that_is_ended_while_somebody_waits_for_its_row_is_compared_as_i
 def test_who_waits_for_a_row_has_locked_none_that_comes_after_it(shop: Shop, mode: dict[str, Any]) -> None:
     table, other = shop.fit(**mode), shop.open(**mode)
     asked = request(limit=2)
-    first, second = (taken_by(job, asked) for job in table.claim(asked).jobs)
+    first, second = (as_taken(job, asked) for job in table.claim(asked).jobs)
     answers: list[list[bool]] = []
     waiting = threading.Thread(
-        target=lambda: answers.append(other.settle([completed(second), completed(first)])), daemon=True
+        target=lambda: answers.append(other.settle([build_completion(second), build_completion(first)])), daemon=True
     )
 
-    with psycopg.connect(shop.url) as connection, table.joined(connection) as joined:
-        joined.settle([released(first)])
+    with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
+        joined.settle([build_release(first)])
         waiting.start()
         _wait_for_a_lock(shop)
         reaped = table.reap(worker="w1")
@@ -279,8 +282,8 @@ def test_a_row_that_is_being_ended_is_neither_reaped_nor_waited_for(
     taken = take_one(table, lease=10)
     clock.advance(10)
 
-    with psycopg.connect(shop.url) as connection, table.joined(connection) as joined:
-        joined.settle([completed(taken)])
+    with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
+        joined.settle([build_completion(taken)])
         reaped = [*table.reap(), *table.reap(worker="w1")]
 
     assert reaped == []
@@ -314,7 +317,7 @@ def test_a_row_that_somebody_takes_after_a_claim_has_begun_is_not_taken_again(sh
     waiting.join(PATIENCE)
 
     assert (first.id, [each.id for each in taken]) == ("1", ["2"])
-    assert settle(table, completed(first))
+    assert settle(table, build_completion(first))
 
 
 def test_a_row_that_the_user_changes_while_it_is_being_claimed_is_claimed_as_it_is_then(
@@ -339,4 +342,4 @@ def _wait_for_a_lock(shop: Shop) -> None:
         if shop.execute(WAITING, pattern) != [(0,)]:
             return
         pause.wait(0.01)
-    raise AssertionError("nobody waits")
+    raise AssertionError("no settlement waits for a lock")

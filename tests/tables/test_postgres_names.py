@@ -8,13 +8,22 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from tenure.backends.tables.postgres.layout import PARTS
+from tenure.backends.tables.postgres.layout import RESERVED_ALIASES
 from tenure.core import transitions
 from tenure.core.job import State
 from tenure.core.operations import Hold, Move, Query, Refusal
-from tenure.core.table.spec import quoted
+from tenure.core.table.spec import quote_identifier
 from tenure.errors import ConfigurationError
-from tenure.testing.conformance.building import completed, failed, ids_of, job_of, released, settle, take, take_one
+from tenure.testing.conformance.building import (
+    build_completion,
+    build_failure,
+    build_release,
+    ids_of,
+    job_of,
+    settle,
+    take,
+    take_one,
+)
 from tests.servers.postgres import Server
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
 
@@ -29,9 +38,11 @@ def shop(postgres: Server) -> Iterator[Shop]:
 
 
 def odd_table(shop: Shop) -> None:
-    columns = ", ".join(f"{quoted(name)} text" for name in COLUMNS[1:])
-    shop.execute(f'create table S.{quoted(ODD)} ("order" bigint primary key, {columns})')
-    shop.execute(f'insert into S.{quoted(ODD)} ("order", "at :asked") values (1, %s), (2, %s)', ":one", "%s {two}")
+    columns = ", ".join(f"{quote_identifier(name)} text" for name in COLUMNS[1:])
+    shop.execute(f'create table S.{quote_identifier(ODD)} ("order" bigint primary key, {columns})')
+    shop.execute(
+        f'insert into S.{quote_identifier(ODD)} ("order", "at :asked") values (1, %s), (2, %s)', ":one", "%s {two}"
+    )
 
 
 def odd_options(*, is_sidecar: bool) -> dict[str, Any]:
@@ -60,10 +71,10 @@ def test_a_table_and_columns_of_any_names_are_claimed_settled_moved_and_found(sh
     odd_table(shop)
     table = shop.fit(ODD, **odd_options(is_sidecar=is_sidecar))
     if not is_sidecar:
-        shop.execute(f'update S.{quoted(ODD)} set "{{state}}" = %s', "wait :now")
+        shop.execute(f'update S.{quote_identifier(ODD)} set "{{state}}" = %s', "wait :now")
 
     first, second = take(table, limit=2)
-    landed = table.settle([completed(first), failed(second, final=True)])
+    landed = table.settle([build_completion(first), build_failure(second, final=True)])
     moved = table.move([second.id], Move.RETRY)
 
     assert landed == [True, True]
@@ -78,14 +89,14 @@ def test_odd_names_are_settled_in_a_transaction_of_any_driver(shop: Shop, is_sid
     odd_table(shop)
     table = shop.fit(ODD, **odd_options(is_sidecar=is_sidecar))
     if not is_sidecar:
-        shop.execute(f'update S.{quoted(ODD)} set "{{state}}" = %s', "wait :now")
+        shop.execute(f'update S.{quote_identifier(ODD)} set "{{state}}" = %s', "wait :now")
     first, second = take(table, limit=2)
     engine = sqlalchemy.create_engine(shop.url.replace("postgresql://", "postgresql+psycopg://"))
 
-    with engine.begin() as connection, table.joined(connection) as joined:
-        landed = joined.settle([failed(first, "%s :asked {x}", final=True)])
-    with psycopg.connect(shop.url) as own, table.joined(own) as joined:
-        landed += joined.settle([completed(second, {"a": ":asked %s"})])
+    with engine.begin() as connection, table.join(connection) as joined:
+        landed = joined.settle([build_failure(first, "%s :asked {x}", final=True)])
+    with psycopg.connect(shop.url) as own, table.join(own) as joined:
+        landed += joined.settle([build_completion(second, {"a": ":asked %s"})])
     engine.dispose()
 
     assert landed == [True, True]
@@ -124,7 +135,7 @@ def test_a_row_is_read_as_it_is_whatever_functions_the_user_has(shop: Shop) -> N
     table.reap(worker="w1")
 
     assert taken.job.payload == {"id": 1, "source": "web", "state": "running"}
-    assert "was said to be dead" in job_of(table, "1").errors[0]
+    assert "was reported dead" in job_of(table, "1").errors[0]
 
 
 def test_a_key_of_several_columns_is_a_list_of_texts(shop: Shop) -> None:
@@ -138,11 +149,11 @@ def test_a_key_of_several_columns_is_a_list_of_texts(shop: Shop) -> None:
     first, second = take(table, limit=2)
 
     assert first.id == f'["{UUID(int=7)}","1","ä\\","]'
-    assert table.settle([completed(second), released(first)]) == [True, True]
+    assert table.settle([build_completion(second), build_release(first)]) == [True, True]
     assert shown(table) == [(first.id, "queued"), (second.id, "completed")]
     assert [each.state for each in table.move([first.id, second.id], Move.CANCEL)] == ["cancelled", "completed"]
     assert ids_of(table.find(Query(ids=(first.id,))).jobs) == [first.id]
-    assert table.standing(first.id.replace(",", ", ", 1), None, None) is None
+    assert table.explain(first.id.replace(",", ", ", 1), None, None) is None
 
 
 NO_KEYS = {
@@ -163,8 +174,8 @@ def test_an_id_that_no_key_can_be_is_of_no_row(shop: Shop, kind: str) -> None:
         (moved,) = table.move([id], Move.CANCEL)
         assert moved.refusal is Refusal.UNKNOWN
         assert table.find(Query(ids=(id,))).jobs == []
-        assert table.standing(id, None, None) is None
-        assert not settle(table, transitions.completed(Hold(id=id, fence=1, token="t")))
+        assert table.explain(id, None, None) is None
+        assert not settle(table, transitions.build_completion(Hold(id=id, fence=1, token="t")))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +190,7 @@ def test_keys_of_each_type_are_claimed_and_settled(shop: Shop, kind: str, keys: 
     taken = take(table, limit=5)
 
     assert ids_of(taken) == keys
-    assert table.settle([completed(each) for each in taken]) == [True, True]
+    assert table.settle([build_completion(each) for each in taken]) == [True, True]
 
 
 def test_states_may_be_numbers(shop: Shop) -> None:
@@ -188,7 +199,7 @@ def test_states_may_be_numbers(shop: Shop) -> None:
     table = shop.fit(states={"queued": 0, "running": 1, "completed": 2, "failed": -1, "cancelled": 7})
 
     first, second = take(table, limit=3)
-    table.settle([completed(first), failed(second, final=True)])
+    table.settle([build_completion(first), build_failure(second, final=True)])
 
     assert shop.execute("select id, state from S.orders order by id") == [(1, 2), (2, -1), (3, 9)]
     assert shown(table) == [("1", "completed"), ("2", "failed")]
@@ -200,8 +211,8 @@ def test_a_column_that_is_not_there_is_told_with_the_nearest(shop: Shop) -> None
         ({"columns": {"state": "status"}, "id": "ids"}, "did you mean 'id'"),
         ({"columns": {"state": "status"}, "order_by": "sources"}, "did you mean 'source'"),
         ({"columns": {"state": "status"}, "on_retry": {"sorce": None}}, "did you mean 'source'"),
-        ({}, "if that plays state, say columns={'state': 'status'}"),
-        ({"columns": {"state": "statuss"}}, "say columns={'state': 'status'}"),
+        ({}, "if that column holds state, pass columns={'state': 'status'}"),
+        ({"columns": {"state": "statuss"}}, "pass columns={'state': 'status'}"),
     ]
 
     for options, told in cases:
@@ -221,7 +232,7 @@ def test_a_key_that_several_rows_may_have_is_refused(shop: Shop) -> None:
     shop.execute("create table S.loose (id bigint, state text not null default 'queued')")
     table = shop.fit("loose")
 
-    with pytest.raises(ConfigurationError, match="no unique index says that two rows cannot have the same id"):
+    with pytest.raises(ConfigurationError, match="no unique index on the key id"):
         take(table)
 
 
@@ -237,7 +248,7 @@ def test_a_table_without_fence_token_and_lease_is_not_claimed_from(shop: Shop) -
 
 
 @pytest.mark.parametrize("is_sidecar", [False, True])
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", RESERVED_ALIASES)
 def test_a_table_that_is_called_like_a_part_of_a_statement_is_worked_on(
     shop: Shop,
     name: str,
@@ -249,7 +260,7 @@ def test_a_table_that_is_called_like_a_part_of_a_statement_is_worked_on(
     table = shop.fit(name, **options, sidecar=is_sidecar)
 
     first, second = take(table, limit=3)
-    landed = table.settle([completed(first), failed(second, final=True)])
+    landed = table.settle([build_completion(first), build_failure(second, final=True)])
     moved = table.move([second.id], Move.RETRY)
 
     assert ids_of([first, second]) == ["2", "1"]
@@ -257,4 +268,4 @@ def test_a_table_that_is_called_like_a_part_of_a_statement_is_worked_on(
     assert [each.moved for each in moved] == [True]
     assert shown(table, limit=2) == [("2", "completed"), ("1", "queued")]
     assert shop.execute(f"select key_1 from S.{name} where id = 1") == [(7,)]
-    assert table.standing("1", None, None) is not None
+    assert table.explain("1", None, None) is not None

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tenure.testing.conformance.building import completed, ids_of, released, take
-from tenure.testing.conformance.racing import at_once
+from tenure.testing.conformance.building import build_completion, build_release, ids_of, take
+from tenure.testing.conformance.racing import run_concurrently
 from tests.servers.postgres import Server
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop
 
@@ -48,9 +48,9 @@ def test_no_more_are_claimed_than_asked_for_and_the_first_ones(shop: Shop, mode:
 
         taken = take(table, limit=20)
 
-        landed = table.settle([released(each) for each in taken[:7]])
+        landed = table.settle([build_release(each) for each in taken[:7]])
         again = take(table, limit=7)
-        landed += table.settle([completed(each) for each in [*again, *taken[7:]]])
+        landed += table.settle([build_completion(each) for each in [*again, *taken[7:]]])
         seen.append((ids_of(taken) == first, ids_of(again) == first[:7], all(landed), len(landed)))
 
     assert seen == [(True, True, True, 27)] * len(SWITCHED_OFF)
@@ -64,6 +64,6 @@ def test_claims_at_the_same_time_share_the_rows(shop: Shop, mode: str, off: tupl
     shop.execute("insert into S.orders (id) select generate_series(1, 120)")
     table = shop.open(url=planned(shop, off), **options)
 
-    taken = [each for part in at_once([lambda: take(table, limit=15)] * 8) for each in part]
+    taken = [each for part in run_concurrently([lambda: take(table, limit=15)] * 8) for each in part]
 
     assert sorted(map(int, ids_of(taken))) == list(range(1, 121))

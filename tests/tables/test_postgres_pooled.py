@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tenure.backends.tables.protocol import Gravity
+from tenure.backends.tables.protocol import Severity
 from tests.postgres.pooler import Pooler
 from tests.postgres.stores import Place
 from tests.servers.postgres import Server
@@ -37,11 +37,11 @@ def test_a_table_is_made_fit_through_a_pooler(place: Place, pooler: Pooler) -> N
     with opened(place, at=pooler.url, where="source = :source", params={"source": "web"}) as table:
         done = table.migrate(adopt_running_after=600, functions=True)
         again = table.migrate(adopt_running_after=600, functions=True)
-        findings = table.examine()
-        printed = table.texts()
+        findings = table.check()
+        printed = table.sql()
 
     assert (bool(done), again) == (True, [])
-    assert {each.gravity for each in findings} == {Gravity.NOTE}
+    assert {each.severity for each in findings} == {Severity.NOTE}
     assert "claim_orders" in printed["functions"]
     with psycopg.connect(pooler.url) as connection:
         assert connection.execute(LEFT).fetchall() == [([], [])]

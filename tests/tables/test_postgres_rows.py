@@ -11,16 +11,16 @@ import psycopg
 import pytest
 
 from tenure.core.job import State
-from tenure.core.operations import Holding, Move, Query
+from tenure.core.operations import HoldStatus, Move, Query
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
-    completed,
+    build_completion,
+    build_failure,
+    build_release,
     extend,
-    failed,
     ids_of,
     job_of,
-    released,
     request,
     settle,
     take,
@@ -56,7 +56,12 @@ def test_only_the_rows_that_the_condition_chooses_are_claimed_and_shown(shop: Sh
     assert shown(table) == [("2", "running"), ("4", "running")]
     assert table.stats().total("running") == 2
     assert [each.moved for each in table.move(["1", "3"], Move.CANCEL)] == [False, False]
-    assert [found.is_chosen for id in "1234" if (found := table.standing(id, None, None))] == [False, True, False, True]
+    assert [found.matches_where for id in "1234" if (found := table.explain(id, None, None))] == [
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
 @BOTH
@@ -67,7 +72,7 @@ def test_a_row_that_runs_is_a_job_whatever_the_condition_says_of_it_now(shop: Sh
     shop.execute("update S.orders set source = 'other'")
 
     before = shown(table)
-    landed = settle(table, released(taken))
+    landed = settle(table, build_release(taken))
 
     assert before == [("1", "running")]
     assert table.stats().total("due") == 0
@@ -111,7 +116,7 @@ def test_a_value_that_cannot_be_passed_is_refused_by_its_name(shop: Shop) -> Non
 def test_a_condition_that_the_server_does_not_understand_is_told(shop: Shop) -> None:
     table = shop.fit(where="sourc = 'x'", **STATUS)
 
-    with pytest.raises(ConfigurationError, match=r'column "sourc" does not exist.*see where'):
+    with pytest.raises(ConfigurationError, match=r'column "sourc" does not exist.*check where'):
         take(table)
 
 
@@ -174,7 +179,7 @@ def test_rows_are_claimed_by_priority_then_by_the_users_order_then_by_key_with_m
         shop.execute("insert into S.orders (id, urgency, paid) values (%s, %s, %s)", *row)
     table = shop.fit(columns={"state": "status", "priority": "urgency"}, order_by="-paid")
 
-    ahead = {id: standing.ahead for id in "1234567" if (standing := table.standing(id, None, None))}
+    ahead = {id: standing.ahead for id in "1234567" if (standing := table.explain(id, None, None))}
     taken = [*take(table, limit=3), *take(table, limit=9)]
 
     assert ids_of(taken) == ["6", "5", "3", "4", "2", "1", "7"]
@@ -222,7 +227,7 @@ def test_the_key_can_be_part_of_the_users_order(shop: Shop, mode: dict[str, Any]
 def test_a_cursor_that_no_page_gave_is_refused(shop: Shop, cursor: str) -> None:
     table = shop.fit(**STATUS)
 
-    with pytest.raises(ConfigurationError, match="is not one that find gave"):
+    with pytest.raises(ConfigurationError, match="invalid cursor"):
         table.find(Query(cursor=cursor))
 
 
@@ -244,10 +249,10 @@ def test_a_row_that_backs_off_holds_nobody_up_and_keeps_its_place(
 ) -> None:
     given(shop, (1, "a"), (2, "b"), (3, "c"))
     table = shop.fit(where="true", clock=clock, **mode)
-    settle(table, failed(take_one(table)))
+    settle(table, build_failure(take_one(table)))
 
     meanwhile = take_one(table)
-    settle(table, released(meanwhile))
+    settle(table, build_release(meanwhile))
     clock.advance(10)
 
     assert meanwhile.id == "2"
@@ -276,7 +281,7 @@ def test_a_row_whose_state_is_none_of_the_words_is_no_job(shop: Shop) -> None:
 
     assert ids_of(taken) == ["3"]
     assert shown(table) == [("3", "running")]
-    assert table.standing("1", None, None) is None
+    assert table.explain("1", None, None) is None
     assert [each.moved for each in table.move(["1", "2"], Move.CANCEL)] == [False, False]
 
 
@@ -297,7 +302,7 @@ def test_a_holder_is_one_by_state_fence_and_token_whatever_else_was_written(shop
     shop.execute("update S.orders set tenure_worker = 'me', tenure_leased_until = null, source = 'z' where id = 2")
     shop.execute("delete from S.orders where id = 3")
 
-    landed = table.settle([completed(first), completed(second), completed(third)])
+    landed = table.settle([build_completion(first), build_completion(second), build_completion(third)])
 
     assert landed == [False, True, False]
     assert shown(table) == [("1", "queued"), ("2", "completed")]
@@ -345,7 +350,7 @@ def test_a_record_that_somebody_damaged_keeps_nobody_from_working(shop: Shop, cl
     table = shop.fit(clock=clock, **STATUS)
     shop.execute("update S.orders set tenure_record = %s, tenure_attempts = -1", record)
 
-    settle(table, released(take_one(table)))
+    settle(table, build_release(take_one(table)))
     shop.execute("update S.orders set tenure_record = %s", record)
     taken = take_one(table, lease=1)
     shop.execute("update S.orders set tenure_record = %s", record)
@@ -358,9 +363,9 @@ def test_a_record_that_somebody_damaged_keeps_nobody_from_working(shop: Shop, cl
     shop.execute("update S.orders set tenure_record = %s", record)
 
     last = take_one(table)
-    assert extend(table, last.hold) is Holding.HELD
-    assert not settle(table, released(taken))
-    assert settle(table, failed(last))
+    assert extend(table, last.hold) is HoldStatus.HELD
+    assert not settle(table, build_release(taken))
+    assert settle(table, build_failure(last))
     assert table.find(Query(error="broken")).jobs == [job_of(table, "1")]
 
 
@@ -382,7 +387,7 @@ def test_moments_without_a_time_zone_are_kept_as_utc(shop: Shop, clock: Clock) -
     table = shop.fit(clock=clock, url=f"{shop.url}&options=-cTimeZone%3DAsia/Tokyo", columns=columns)
 
     first, second = take(table, limit=2, lease=60)
-    table.settle([completed(first), failed(second)])
+    table.settle([build_completion(first), build_failure(second)])
     clock.advance(10)
     again = take_one(table, lease=60)
     clock.advance(60)
@@ -400,7 +405,7 @@ def test_a_retry_sets_what_the_user_says_and_leaves_a_line(shop: Shop, mode: dic
     given(shop, (1, "a"))
     table = shop.fit(where="true", on_retry={"resolved_by": None, "tries": 0}, **mode)
     taken = take_one(table)
-    settle(table, failed(taken, "boom", final=True))
+    settle(table, build_failure(taken, "boom", final=True))
 
     table.move([taken.id], Move.RETRY, "fixed")
 
@@ -419,13 +424,13 @@ def test_the_column_of_the_error_has_what_was_last_said_and_a_completion_empties
     def see() -> None:
         seen.extend(shop.execute("select last_error from S.orders"))
 
-    settle(table, failed(take_one(table), "boom", final=True))
+    settle(table, build_failure(take_one(table), "boom", final=True))
     see()
     table.move(["1"], Move.RETRY, "fixed")
     see()
-    settle(table, released(take_one(table)))
+    settle(table, build_release(take_one(table)))
     see()
-    settle(table, completed(take_one(table)))
+    settle(table, build_completion(take_one(table)))
     see()
 
     assert seen == [("boom",), ("retry: fixed",), ("retry: fixed",), (None,)]
@@ -450,7 +455,7 @@ def test_what_the_reaper_finds_done_is_completed_and_counted_and_the_holder_is_t
     assert (job.state, job.worker, job.finished_at) == (State.COMPLETED, "w1", clock.now)
     assert [ending.outcome for ending in job.history] == ["expired"]
     assert (table.stats().total("recovered"), table.stats().total("prevented")) == (1, 0)
-    assert not settle(table, completed(first))
+    assert not settle(table, build_completion(first))
 
 
 @BOTH
@@ -486,7 +491,7 @@ def test_a_completion_that_found_the_work_done_is_counted(shop: Shop, mode: dict
     first, second = take(table, limit=2)
 
     done = table.already_done(["2", "1", "9", "x"])
-    table.settle([replace(completed(first), found_done=True), completed(second)])
+    table.settle([replace(build_completion(first), found_done=True), build_completion(second)])
 
     assert done == [False, True, False, False]
     assert (table.stats().total("completed"), table.stats().total("prevented")) == (2, 1)
@@ -495,10 +500,10 @@ def test_a_completion_that_found_the_work_done_is_counted(shop: Shop, mode: dict
 def test_a_row_that_was_found_done_and_runs_again_is_not_counted_any_more(shop: Shop) -> None:
     given(shop, (1, "a"))
     table = shop.fit(**STATUS)
-    settle(table, replace(completed(take_one(table)), found_done=True))
+    settle(table, replace(build_completion(take_one(table)), found_done=True))
     shop.execute("update S.orders set status = 'queued'")
 
-    settle(table, completed(take_one(table)))
+    settle(table, build_completion(take_one(table)))
 
     assert table.stats().total("prevented") == 0
 
@@ -512,7 +517,7 @@ def test_who_has_rights_on_the_table_alone_can_claim(shop: Shop) -> None:
         table = shop.open(url=f"{shop.url}&user={shop.schema}", **STATUS)
 
         taken = take_one(table)
-        landed = settle(table, completed(taken))
+        landed = settle(table, build_completion(taken))
         table.close()
     finally:
         shop.execute(f"drop owned by {shop.schema}; drop role {shop.schema}")
@@ -532,7 +537,7 @@ def test_a_table_that_was_made_anew_is_looked_at_anew(shop: Shop) -> None:
 
     taken = take_one(table)
 
-    assert settle(table, completed(taken))
+    assert settle(table, build_completion(taken))
     assert shown(table) == [("7", "completed")]
 
 
@@ -542,7 +547,7 @@ def test_a_table_that_lost_a_column_is_looked_at_anew(shop: Shop) -> None:
     take_one(table)
     shop.execute("alter table S.orders drop column source")
 
-    with pytest.raises(ConfigurationError, match="the server refuses a statement"):
+    with pytest.raises(ConfigurationError, match="the server rejected a statement"):
         take_one(table)
 
     assert take_one(table).job.payload == {"id": 2, "status": "running"}
@@ -554,8 +559,8 @@ def test_a_row_that_is_being_claimed_does_not_hold_up_who_refers_to_it(shop: Sho
     table = shop.fit(**STATUS)
     taken = take_one(table)
 
-    with psycopg.connect(shop.url) as held, table.joined(held) as joined:
-        assert joined.settle([completed(taken)]) == [True]
+    with psycopg.connect(shop.url) as held, table.join(held) as joined:
+        assert joined.settle([build_completion(taken)]) == [True]
         shop.execute("set lock_timeout = '60s'")
         shop.execute("insert into S.invoices values (1)")
 
@@ -566,10 +571,10 @@ def test_a_row_that_is_being_claimed_does_not_hold_up_who_refers_to_it(shop: Sho
 
 
 def test_what_is_shown_to_be_read_names_the_table_and_every_operation(shop: Shop) -> None:
-    mapped = shop.fit(where="source = :source", params={"source": "x"}, done_if="source is null", **STATUS).texts()
-    beside = shop.fit(where="true", sidecar=True).texts()
+    mapped = shop.fit(where="source = :source", params={"source": "x"}, done_if="source is null", **STATUS).sql()
+    beside = shop.fit(where="true", sidecar=True).sql()
 
-    operations = {"claim", "extend", "settle", "reap", "move", "find", "stats", "standing", "wait", "done"}
+    operations = {"claim", "extend", "settle", "reap", "move", "find", "stats", "explain", "wait", "done"}
     assert set(mapped) - operations == {"schema", "functions"} == set(beside) - operations
     assert operations - set(beside) == {"done"}
     assert operations <= set(mapped)

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from tenure.core.job import State
-from tenure.core.operations import Holding, Move
-from tenure.testing.conformance.building import completed, extend, ids_of, take, take_one
+from tenure.core.operations import HoldStatus, Move
+from tenure.testing.conformance.building import build_completion, extend, ids_of, take, take_one
 from tests.servers.postgres import Server
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
 
@@ -49,7 +49,7 @@ def test_an_end_that_a_trigger_undoes_has_not_landed(shop: Shop) -> None:
     first, second = take(table, limit=2)
     shop.execute(KEPT.format(status="old.status"))
 
-    landed = table.settle([completed(first), completed(second)])
+    landed = table.settle([build_completion(first), build_completion(second)])
 
     assert landed == [False, True]
     assert shown(table) == [("1", "running"), ("2", "completed"), ("3", "queued")]
@@ -63,9 +63,9 @@ def test_a_row_that_is_gone_or_has_another_key_is_lost_to_its_holder(shop: Shop,
     shop.execute("update S.orders set id = 22 where id = 2")
 
     held = [extend(table, each.hold) for each in (first, second, third)]
-    landed = table.settle([completed(each) for each in (first, second, third)])
+    landed = table.settle([build_completion(each) for each in (first, second, third)])
 
-    assert held == [Holding.LOST, Holding.LOST, Holding.HELD]
+    assert held == [HoldStatus.LOST, HoldStatus.LOST, HoldStatus.HELD]
     assert landed == [False, False, True]
 
 
@@ -78,7 +78,7 @@ def test_beside_a_companion_nobody_who_writes_to_the_users_row_holds_up_an_opera
         moved = table.move(["1", "2"], Move.CANCEL)
 
     assert [each.state for each in moved] == [State.RUNNING, State.CANCELLED]
-    assert extend(table, taken.hold) is Holding.CANCEL_REQUESTED
+    assert extend(table, taken.hold) is HoldStatus.CANCEL_REQUESTED
     assert shown(table) == [("1", "running"), ("2", "cancelled"), ("3", "queued")]
 
 

@@ -33,9 +33,9 @@ def test_a_row_cannot_be_changed() -> None:
     row = tenure.Row(columns)
 
     columns["id"] = 8
-    with pytest.raises(AttributeError, match="a row cannot be changed"):
+    with pytest.raises(AttributeError, match="a row is read-only"):
         row.id = 9
-    with pytest.raises(AttributeError, match="a row cannot be changed"):
+    with pytest.raises(AttributeError, match="a row is read-only"):
         row.other = 9
 
     assert row.id == 7

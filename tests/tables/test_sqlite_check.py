@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tenure.backends.sqlite import library
-from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.testing.conformance.building import completed, settle, take, take_one
+from tenure.backends.tables.protocol import Finding, Severity
+from tenure.testing.conformance.building import build_completion, settle, take, take_one
 from tests.tables.lite import BESIDE, MAPPED, ORDERS, STATES, execute, given_orders, opened, rows
 
 
@@ -22,21 +22,21 @@ def examined(path: Path, *statements: str, is_migrated: bool = True, **options: 
     """Return what is found after this was done to a table that was fine."""
     with opened(path, is_migrated=is_migrated, **{**MAPPED, **options}) as table:
         execute(path, *statements)
-        return table.examine()
+        return table.check()
 
 
-def told(found: Sequence[Finding]) -> list[tuple[Gravity, str]]:
-    return [(each.gravity, each.about) for each in found]
+def told(found: Sequence[Finding]) -> list[tuple[Severity, str]]:
+    return [(each.severity, each.about) for each in found]
 
 
 def test_nothing_is_found_in_a_table_that_is_fine(path: Path) -> None:
     given_orders(path, "pending", "done", "failed")
 
     with opened(path, done_if="status = 'x'", **MAPPED) as table:
-        settle(table, completed(take_one(table)))
+        settle(table, build_completion(take_one(table)))
         take(table)
 
-        assert table.examine() == []
+        assert table.check() == []
 
 
 def test_missing_columns_are_one_error_and_each_missing_index_a_warning(path: Path) -> None:
@@ -44,11 +44,9 @@ def test_missing_columns_are_one_error_and_each_missing_index_a_warning(path: Pa
 
     found = examined(path, is_migrated=False)
 
-    (error,) = (each for each in found if each.gravity is Gravity.ERROR)
-    assert error.text.startswith(
-        "there are no columns 'tenure_leased_until' for leased_until, 'tenure_fence' for fence"
-    )
-    assert [each.gravity for each in found] == sorted((each.gravity for each in found), key=list(Gravity).index)
+    (error,) = (each for each in found if each.severity is Severity.ERROR)
+    assert error.text.startswith("missing columns 'tenure_leased_until' for leased_until, 'tenure_fence' for fence")
+    assert [each.severity for each in found] == sorted((each.severity for each in found), key=list(Severity).index)
     assert "create index" in str(found[-1].remedy)
 
 
@@ -57,22 +55,22 @@ def test_running_the_remedy_of_a_missing_index_makes_it(path: Path) -> None:
 
     found = examined(path, "drop index tenure_orders_claim")
 
-    assert told(found) == [(Gravity.WARNING, "index")]
+    assert told(found) == [(Severity.WARNING, "index")]
     execute(path, str(found[0].remedy))
     assert examined(path, is_migrated=False) == []
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("recent", "is a view"), ("order", "there is no table"), ("words", "virtual table")]
+    ("name", "text"), [("recent", "is a view"), ("order", "does not exist"), ("words", "virtual table")]
 )
 def test_what_is_no_table_is_told_and_not_raised(path: Path, name: str, text: str) -> None:
     given_orders(path, "pending")
     execute(path, "create view recent as select * from orders", "create virtual table words using fts5(word)")
 
     with opened(path, name, is_migrated=False, **MAPPED) as table:
-        (found,) = table.examine()
+        (found,) = table.check()
 
-    assert found.gravity is Gravity.ERROR
+    assert found.severity is Severity.ERROR
     assert text in found.text
     assert found.remedy
 
@@ -82,9 +80,9 @@ def test_states_that_mean_nothing_are_counted_with_an_example(path: Path) -> Non
 
     found = examined(path)
 
-    assert told(found) == [(Gravity.WARNING, "state")] * 2
-    assert found[0].text.startswith("2 rows (such as 2) have 'draft' for a state")
-    assert found[1].text.startswith("1 row (such as 4) has no state")
+    assert told(found) == [(Severity.WARNING, "state")] * 2
+    assert found[0].text.startswith("2 rows (such as 2) have 'draft', which is not a state value")
+    assert found[1].text.startswith("1 row (such as 4) has a null state")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +103,7 @@ def test_constraints_that_refuse_a_word_are_told(path: Path, constraint: str, re
 
     found = [each for each in examined(path) if each.about == "constraint"]
 
-    assert [next(state for state in refused if f"for {state!r}" in each.text) for each in found] == refused
+    assert [next(state for state in refused if f"(state {state})" in each.text) for each in found] == refused
 
 
 def test_rows_that_run_without_a_lease_are_told_and_the_remedy_helps(path: Path) -> None:
@@ -116,7 +114,7 @@ def test_rows_that_run_without_a_lease_are_told_and_the_remedy_helps(path: Path)
     assert "adopt_running_after" in str(found.remedy)
     with opened(path, **MAPPED) as table:
         table.migrate(adopt_running_after=600)
-        assert table.examine() == []
+        assert table.check() == []
 
 
 def test_leases_that_were_cleared_by_halves_are_told_and_the_remedies_help(path: Path) -> None:
@@ -127,11 +125,11 @@ def test_leases_that_were_cleared_by_halves_are_told_and_the_remedies_help(path:
         execute(
             path, "update orders set status = 'pending' where id = 1", "update orders set status = 'done' where id = 2"
         )
-        found = table.examine()
+        found = table.check()
         execute(path, *(str(each.remedy) for each in found))
 
-        assert told(found) == [(Gravity.WARNING, "lease")] * 2
-        assert table.examine() == []
+        assert told(found) == [(Severity.WARNING, "lease")] * 2
+        assert table.check() == []
 
 
 def test_a_lease_that_another_hand_wrote_in_its_own_form_is_told(path: Path) -> None:
@@ -140,7 +138,7 @@ def test_a_lease_that_another_hand_wrote_in_its_own_form_is_told(path: Path) -> 
 
     found = examined(path, columns={"state": "status", "leased_until": "until"}, states=STATES)
 
-    assert "another hand wrote" in found[0].text
+    assert "tenure did not write" in found[0].text
 
 
 def test_triggers_are_told_by_name(path: Path) -> None:
@@ -151,7 +149,7 @@ def test_triggers_are_told_by_name(path: Path) -> None:
         "create trigger stamped after update on orders begin update orders set source = 'x' where id = new.id; end",
     )
 
-    assert told(found) == [(Gravity.NOTE, "trigger")]
+    assert told(found) == [(Severity.NOTE, "trigger")]
     assert "'stamped'" in found[0].text
 
 
@@ -170,7 +168,7 @@ def test_values_that_are_no_moments_keys_or_records_are_told(path: Path) -> None
         states=STATES,
     )
 
-    assert told(found) == [(Gravity.WARNING, about) for about in ("key", "column run_at", "column record")]
+    assert told(found) == [(Severity.WARNING, about) for about in ("key", "column run_at", "column record")]
 
 
 def test_a_journal_that_makes_readers_wait_is_a_note(path: Path) -> None:
@@ -178,7 +176,7 @@ def test_a_journal_that_makes_readers_wait_is_a_note(path: Path) -> None:
 
     found = examined(path)
 
-    assert told(found) == [(Gravity.NOTE, "journal mode")]
+    assert told(found) == [(Severity.NOTE, "journal mode")]
 
 
 def test_a_file_whose_commits_may_be_lost_is_warned_of_and_the_remedy_helps(
@@ -189,7 +187,7 @@ def test_a_file_whose_commits_may_be_lost_is_warned_of_and_the_remedy_helps(
 
     found = examined(path)
 
-    assert told(found) == [(Gravity.WARNING, "journal mode")]
+    assert told(found) == [(Severity.WARNING, "journal mode")]
     assert "pragma journal_mode = delete" in str(found[0].remedy)
     execute(path, "pragma journal_mode = delete")
     assert examined(path) == []
@@ -200,7 +198,7 @@ def test_a_condition_that_cannot_be_used_is_an_error(path: Path) -> None:
 
     found = examined(path, done_if="exists (select 1 from invoices)")
 
-    assert told(found) == [(Gravity.ERROR, "condition")]
+    assert told(found) == [(Severity.ERROR, "condition")]
     assert "no such table: invoices" in found[0].text
 
 
@@ -219,7 +217,7 @@ def test_an_output_that_is_not_there_is_an_error(path: Path) -> None:
 
     found = examined(path, is_migrated=False, output="invoices.order_id")
 
-    assert (Gravity.ERROR, "output") in told(found)
+    assert (Severity.ERROR, "output") in told(found)
 
 
 def test_a_generated_column_that_a_retry_is_to_set_is_an_error(path: Path) -> None:
@@ -228,21 +226,21 @@ def test_a_generated_column_that_a_retry_is_to_set_is_an_error(path: Path) -> No
 
     found = examined(path, on_retry={"copy": None})
 
-    assert told(found) == [(Gravity.ERROR, "on_retry")]
+    assert told(found) == [(Severity.ERROR, "on_retry")]
 
 
 def test_a_companion_that_is_missing_has_orphans_or_completed_rows_still_chosen_is_told(path: Path) -> None:
     given_orders(path, "pending", "pending")
 
     with opened(path, is_migrated=False, **BESIDE) as table:
-        missing = table.examine()
+        missing = table.check()
         table.migrate()
-        table.settle([completed(each) for each in take(table, limit=2)])
+        table.settle([build_completion(each) for each in take(table, limit=2)])
         execute(path, "delete from orders where id = 1")
-        found = table.examine()
+        found = table.check()
         execute(path, str(found[1].remedy), "update orders set status = 'shipped'")
 
-        assert (Gravity.ERROR, "companion") in told(missing)
-        assert told(found) == [(Gravity.WARNING, "where"), (Gravity.NOTE, "companion")]
-        assert "does not turn false on completion" in found[0].text
-        assert table.examine() == []
+        assert (Severity.ERROR, "companion") in told(missing)
+        assert told(found) == [(Severity.WARNING, "where"), (Severity.NOTE, "companion")]
+        assert "does not make the condition false" in found[0].text
+        assert table.check() == []

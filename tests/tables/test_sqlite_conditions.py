@@ -16,11 +16,11 @@ from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     Taken,
-    completed,
-    failed,
+    build_completion,
+    build_failure,
+    build_release,
     ids_of,
     job_of,
-    released,
     settle,
     take,
     take_one,
@@ -52,7 +52,7 @@ def test_a_row_that_runs_is_a_job_whatever_the_condition_says_by_then(path: Path
         assert table.stats().total("running") == 2
         assert job_of(table, first.id).state is State.RUNNING
         assert [each.moved for each in table.move([first.id], Move.CANCEL)] == [True]
-        assert settle(table, completed(first))
+        assert settle(table, build_completion(first))
         clock.advance(10)
         assert [each.id for each in table.reap()] == [second.id]
         assert take(table) == []
@@ -106,7 +106,7 @@ def test_a_condition_that_the_engine_cannot_run_is_refused(path: Path, where: st
 
     with (
         opened(path, where=where, **MAPPED) as table,
-        pytest.raises(ConfigurationError, match="where of table 'orders' cannot be used"),
+        pytest.raises(ConfigurationError, match="invalid where of table 'orders'"),
     ):
         take(table)
 
@@ -157,7 +157,7 @@ def test_work_that_shows_is_completed_by_the_reaper_and_marked_as_recovered(
         assert [each.outcome for each in job.history] == [Outcome.EXPIRED]
         assert job_of(table, undone.id).state is State.QUEUED
         assert (table.stats().total("recovered"), table.stats().total("prevented")) == (1, 0)
-        assert not settle(table, completed(done))
+        assert not settle(table, build_completion(done))
 
 
 def test_work_that_shows_is_completed_even_if_a_cancel_was_asked_for_or_attempts_are_spent(
@@ -192,7 +192,7 @@ def test_a_completion_that_found_the_work_done_is_counted_as_prevented(path: Pat
 
     with opened(path, **KINDS[kind]) as table:
         first, second = take(table, limit=2)
-        table.settle([_found_done(first), completed(second)])
+        table.settle([_found_done(first), build_completion(second)])
 
         assert (table.stats().total("completed"), table.stats().total("prevented")) == (2, 1)
 
@@ -203,7 +203,7 @@ def test_a_row_that_was_found_done_and_runs_again_is_not_counted_any_more(path: 
     with opened(path, **MAPPED) as table:
         table.settle([_found_done(take_one(table))])
         execute(path, "update orders set status = 'pending'")
-        settle(table, completed(take_one(table)))
+        settle(table, build_completion(take_one(table)))
 
         assert table.stats().total("prevented") == 0
 
@@ -222,7 +222,7 @@ def test_a_retry_sets_the_users_columns_that_it_is_told_to(path: Path, kind: str
     on_retry: dict[str, Any] = {"resolved_by": None, "resolved_at": datetime(2026, 1, 1, tzinfo=UTC)}
 
     with opened(path, on_retry=on_retry, **KINDS[kind]) as table:
-        settle(table, failed(take_one(table), final=True))
+        settle(table, build_failure(take_one(table), final=True))
         execute(path, "update orders set resolved_by = 'ada'")
         table.move(["1"], Move.RETRY)
 
@@ -234,7 +234,7 @@ def test_a_row_that_a_companion_knows_is_shown_though_the_condition_has_turned(p
 
     with opened(path, **BESIDE) as table:
         first, second, third = take(table, limit=3)
-        table.settle([completed(first), released(second), failed(third, final=True)])
+        table.settle([build_completion(first), build_release(second), build_failure(third, final=True)])
         execute(path, "update orders set status = 'shipped'")
 
         assert [each.state for each in table.find(Query(newest_first=False)).jobs] == [
@@ -263,11 +263,11 @@ def test_the_users_table_is_not_altered_beside_a_companion(path: Path) -> None:
     before = rows(path, "select sql from sqlite_master where tbl_name = 'orders'"), rows(path, "select * from orders")
 
     with opened(path, **BESIDE) as table:
-        settle(table, completed(take_one(table)))
+        settle(table, build_completion(take_one(table)))
 
     after = rows(path, "select sql from sqlite_master where tbl_name = 'orders'"), rows(path, "select * from orders")
     assert after == before
 
 
 def _found_done(taken: Taken) -> Settlement:
-    return replace(transitions.completed(taken.hold), found_done=True)
+    return replace(transitions.build_completion(taken.hold), found_done=True)

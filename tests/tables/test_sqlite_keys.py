@@ -9,7 +9,7 @@ import pytest
 from tenure.core.job import State
 from tenure.core.operations import Move, Query, Refusal
 from tenure.errors import ConfigurationError
-from tenure.testing.conformance.building import completed, ids_of, job_of, settle, take, take_one
+from tenure.testing.conformance.building import build_completion, ids_of, job_of, settle, take, take_one
 from tests.tables.lite import BESIDE, MAPPED, execute, opened, rows
 
 KEYS = {
@@ -38,7 +38,7 @@ def test_rows_are_claimed_and_ended_by_a_key_of_any_kind(path: Path, kind: str, 
 
     with opened(path, **options) as table:
         taken = take(table, limit=5)
-        landed = table.settle([completed(each) for each in taken])
+        landed = table.settle([build_completion(each) for each in taken])
 
         assert sorted(ids_of(taken)) == sorted(ids)
         assert landed == [True, True]
@@ -56,7 +56,7 @@ def test_the_id_of_a_key_of_several_columns_is_a_list_of_its_texts(path: Path, o
 
     with opened(path, id=("shop", "number"), **options) as table:
         taken = take(table, limit=5)
-        settle(table, completed(taken[1]))
+        settle(table, build_completion(taken[1]))
 
         assert ids_of(taken) == ['["a","1"]', '["a","2"]', '["ä,\\"b","1"]']
         assert job_of(table, '["a","2"]').state is State.COMPLETED
@@ -77,7 +77,7 @@ def test_an_id_that_no_key_can_be_is_of_no_row(path: Path, id: str) -> None:
 
         assert moved.refusal is Refusal.UNKNOWN
         assert table.find(Query(ids=(id,))).jobs == []
-        assert table.standing(id, None, None) is None
+        assert table.explain(id, None, None) is None
 
 
 @pytest.mark.parametrize("id", ['["a", "1"]', '["a",1]', '["a"]', '{"a":"1"}', "a", '["a","01"]'])
@@ -89,8 +89,8 @@ def test_an_id_of_several_columns_is_read_only_as_it_is_written(path: Path, id: 
     )
 
     with opened(path, id=("shop", "number"), **MAPPED) as table:
-        assert table.standing(id, None, None) is None
-        assert table.standing(json.dumps(["a", "1"], separators=(",", ":")), None, None) is not None
+        assert table.explain(id, None, None) is None
+        assert table.explain(json.dumps(["a", "1"], separators=(",", ":")), None, None) is not None
 
 
 def test_a_key_that_compares_without_case_is_still_named_by_its_own_text(path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_key_that_compares_without_case_is_still_named_by_its_own_text(path: P
     with opened(path, **MAPPED) as table:
         assert table.find(Query(ids=("ab",))).jobs == []
         assert table.move(["AB"], Move.CANCEL)[0].refusal is Refusal.UNKNOWN
-        assert settle(table, completed(take_one(table)))
+        assert settle(table, build_completion(take_one(table)))
 
 
 def test_a_row_whose_key_is_no_text_or_number_is_left_alone(path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_key_of_another_kind_is_refused(path: Path, column: str) -> None:
 
     with (
         opened(path, is_migrated=False, **MAPPED) as table,
-        pytest.raises(ConfigurationError, match="whole numbers or"),
+        pytest.raises(ConfigurationError, match="declare the column as integer or text"),
     ):
         table.migrate()
 
@@ -136,7 +136,7 @@ def test_a_key_of_another_kind_is_refused(path: Path, column: str) -> None:
 def test_a_key_that_several_rows_may_have_is_refused(path: Path) -> None:
     execute(path, "create table orders (id integer, status text)", "create unique index u on orders (id) where id > 5")
 
-    with opened(path, is_migrated=False, **MAPPED) as table, pytest.raises(ConfigurationError, match="several rows"):
+    with opened(path, is_migrated=False, **MAPPED) as table, pytest.raises(ConfigurationError, match="keys may repeat"):
         take(table)
 
 
@@ -151,4 +151,4 @@ def test_a_row_whose_key_cannot_be_named_is_not_claimed_and_stands_in_nobodys_wa
         taken = take(table, limit=3)
 
         assert ids_of(taken) == ["z"]
-        assert table.settle([completed(each) for each in taken]) == [True]
+        assert table.settle([build_completion(each) for each in taken]) == [True]

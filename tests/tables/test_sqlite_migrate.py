@@ -13,7 +13,7 @@ from tenure.core.job import State
 from tenure.core.operations import Query
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, ids_of, job_of, settle, take, take_one
+from tenure.testing.conformance.building import build_completion, ids_of, job_of, settle, take, take_one
 from tests.tables.lite import BESIDE, KINDS, MAPPED, STATES, execute, given_orders, opened, rows
 
 
@@ -36,7 +36,7 @@ def test_what_is_missing_is_told_and_added_once(path: Path, kind: str) -> None:
         assert told == run != []
         assert table.outstanding() == []
         assert table.migrate() == []
-        assert settle(table, completed(take_one(table)))
+        assert settle(table, build_completion(take_one(table)))
 
 
 def test_only_roles_that_no_column_plays_get_one(path: Path) -> None:
@@ -136,10 +136,10 @@ def test_an_output_with_duplicates_is_told_with_the_query_that_finds_them_and_no
     execute(path, "create table invoices (order_id integer)", "insert into invoices values (1), (1)")
 
     with opened(path, is_migrated=False, output="invoices.order_id", **MAPPED) as table:
-        with pytest.raises(ConfigurationError, match="twice") as told:
+        with pytest.raises(ConfigurationError, match="delete the duplicate rows") as told:
             table.migrate()
 
-        query = str(told.value).partition("find them by: ")[2]
+        query = str(told.value).partition("lists the duplicates: ")[2]
         assert rows(path, query) == [(1, 2)]
         assert columns_of(path) == ["id", "status", "source", "created_at"]
 
@@ -164,7 +164,7 @@ def test_a_name_that_is_very_near_to_a_column_is_taken_for_a_slip(path: Path, na
     columns: Any = {"state": "status", **named}
 
     with opened(path, is_migrated=False, columns=columns, states=STATES) as table:
-        with pytest.raises(ConfigurationError, match="if that is meant, write columns="):
+        with pytest.raises(ConfigurationError, match="to use that column pass columns="):
             table.migrate()
 
         assert "tenure_fence" not in columns_of(path)
@@ -242,7 +242,7 @@ def test_several_that_migrate_at_once_all_find_the_table_ready(path: Path) -> No
         try:
             with opened(path, **MAPPED) as table:
                 table.find(Query())
-        except BaseException as exc:  # noqa: BLE001 - told below
+        except BaseException as exc:  # noqa: BLE001 - asserted below
             failures.append(exc)
 
     threads = [threading.Thread(target=migrate) for _ in range(5)]
@@ -262,7 +262,7 @@ def test_strict_tables_and_those_without_row_ids_are_added_to_as_well(path: Path
     )
 
     with opened(path, "a", **MAPPED) as table:
-        assert settle(table, completed(take_one(table)))
+        assert settle(table, build_completion(take_one(table)))
         assert job_of(table, "x").state is State.COMPLETED
 
 
@@ -272,7 +272,7 @@ def test_what_is_printed_makes_what_migrate_makes(path: Path, options: dict[str,
 
     with opened(path, is_migrated=False, **options) as table:
         with closing(sqlite3.connect(path)) as db:
-            db.executescript(table.texts()["schema"])
+            db.executescript(table.sql()["schema"])
 
         assert table.outstanding() == []
 
@@ -280,10 +280,10 @@ def test_what_is_printed_makes_what_migrate_makes(path: Path, options: dict[str,
 @pytest.mark.parametrize(
     ("column", "role", "told"),
     [
-        ("taken text not null default ''", "worker", "is not null, and has no value at times"),
+        ("taken text not null default ''", "worker", "is not null, but tenure sets it to null"),
         ("taken text generated always as ('x')", "worker", "is generated"),
-        ("taken text", "fence", "has whole numbers"),
-        ("taken integer", "token", "has texts"),
+        ("taken text", "fence", "must hold integers"),
+        ("taken integer", "token", "must hold text"),
     ],
 )
 def test_a_column_that_cannot_play_its_role_is_told(path: Path, column: str, role: str, told: str) -> None:

@@ -7,10 +7,19 @@ import pytest
 
 from tenure.core.job import State
 from tenure.core.operations import Move, Query
-from tenure.core.table.spec import quoted
+from tenure.core.table.spec import quote_identifier
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, failed, ids_of, job_of, released, settle, take, take_one
+from tenure.testing.conformance.building import (
+    build_completion,
+    build_failure,
+    build_release,
+    ids_of,
+    job_of,
+    settle,
+    take,
+    take_one,
+)
 from tests.tables.lite import MAPPED, ORDERS, execute, given_orders, opened, rows
 
 ODD = [
@@ -32,17 +41,17 @@ ODD = [
 @pytest.mark.parametrize("kind", ["mapped", "sidecar"])
 @pytest.mark.parametrize("name", ODD)
 def test_a_table_and_its_columns_may_have_any_name(path: Path, clock: Clock, name: str, kind: str) -> None:
-    key, state, extra = (quoted(f"{name}{n}") for n in range(3))
+    key, state, extra = (quote_identifier(f"{name}{n}") for n in range(3))
     execute(
         path,
-        f"create table {quoted(name)} ({key} text primary key, {state} text default 'queued', {extra} text)",
-        f"insert into {quoted(name)} ({key}, {extra}) values ('a', '1'), ('b', null), ('c', '3')",
+        f"create table {quote_identifier(name)} ({key} text primary key, {state} text default 'queued', {extra} text)",
+        f"insert into {quote_identifier(name)} ({key}, {extra}) values ('a', '1'), ('b', null), ('c', '3')",
     )
     options: dict[str, Any] = {
         "id": f"{name}0",
         "schema": "main",
         "order_by": [f"{name}2"],
-        "where": f"{quoted(name)}.{state} <> :none and {extra} is not '4'",
+        "where": f"{quote_identifier(name)}.{state} <> :none and {extra} is not '4'",
         "params": {"none": ":x ?"},
         "done_if": f"{extra} = '1'",
         "on_retry": {f"{name}2": "again"},
@@ -51,7 +60,7 @@ def test_a_table_and_its_columns_may_have_any_name(path: Path, clock: Clock, nam
 
     with opened(path, name, clock=clock, **options) as table:
         first, second, third = take(table, limit=5, lease=10)
-        table.settle([failed(second, final=True), released(third)])
+        table.settle([build_failure(second, final=True), build_release(third)])
         table.move(["c"], Move.RETRY)
         clock.advance(11)
         table.reap()
@@ -62,8 +71,8 @@ def test_a_table_and_its_columns_may_have_any_name(path: Path, clock: Clock, nam
         assert table.stats().total("recovered") == 1
         assert job_of(table, "c").payload[f"{name}2"] == "again"
         assert table.outstanding() == []
-        assert table.texts()["claim"]
-        assert [each for each in table.examine() if each.gravity == "error"] == []
+        assert table.sql()["claim"]
+        assert [each for each in table.check() if each.severity == "error"] == []
 
 
 def test_names_are_the_same_whatever_their_case(path: Path) -> None:
@@ -77,13 +86,13 @@ def test_names_are_the_same_whatever_their_case(path: Path) -> None:
         taken = take_one(table)
 
         assert taken.job.payload == {"ID": 1, "Status": "running"}
-        assert settle(table, completed(taken))
+        assert settle(table, build_completion(taken))
 
 
 @pytest.mark.parametrize(
     ("name", "options", "told"),
     [
-        ("order", {}, "there is no table 'order' in this file; did you mean 'orders'"),
+        ("order", {}, "table 'order' does not exist in this file; did you mean 'orders'"),
         ("orders", {"id": "idd"}, "no column 'idd'; did you mean 'id'"),
         (
             "orders",
@@ -96,20 +105,20 @@ def test_names_are_the_same_whatever_their_case(path: Path) -> None:
             "on_retry: table .* has no column 'sauce'; did you mean 'source'",
         ),
         ("orders", {"columns": {"created_at": "creatd_at"}}, "no column 'creatd_at'; did you mean 'created_at'"),
-        ("orders", {"columns": {"state": "stattus"}}, "has no column 'stattus' to play 'state', but has 'status'"),
-        ("orders", {}, "has no column 'state' to play 'state', but has 'status'"),
-        ("recent", {}, "'recent' is a view; name the table"),
-        ("words", {"id": "word"}, "'words' is a virtual table; name the table"),
-        ("temp.orders", {}, "is in another schema than main"),
-        ("orders", {**MAPPED, "where": "sorce = 1"}, "where of table 'orders' cannot be used: no such column: sorce"),
+        ("orders", {"columns": {"state": "stattus"}}, "has no column 'stattus' for role 'state', but has 'status'"),
+        ("orders", {}, "has no column 'state' for role 'state', but has 'status'"),
+        ("recent", {}, "'recent' is a view; name the underlying table"),
+        ("words", {"id": "word"}, "'words' is a virtual table; name the underlying table"),
+        ("temp.orders", {}, "is not in schema main"),
+        ("orders", {**MAPPED, "where": "sorce = 1"}, "invalid where of table 'orders': no such column: sorce"),
         ("orders", {"sidecar": "orders", "where": "1"}, "is the table itself"),
         ("orders", {"sidecar": "recent", "where": "1"}, "sidecar 'recent' is a view"),
-        ("orders", {**MAPPED, "output": "invoices.order_id"}, "there is no table 'invoices'"),
-        ("orders", {**MAPPED, "output": "receipts.order"}, "table 'receipts' has no column 'order'; it has order_id"),
+        ("orders", {**MAPPED, "output": "invoices.order_id"}, "table 'invoices' does not exist"),
+        ("orders", {**MAPPED, "output": "receipts.order"}, "has no column 'order'; the table has order_id"),
         (
             "orders",
             {**MAPPED, "on_retry": {"source": [1]}},
-            r"on_retry\['source'\] is \[1\], which SQLite has no",
+            r"on_retry\['source'\] is \[1\], which SQLite cannot store",
         ),
     ],
 )
@@ -132,7 +141,7 @@ def test_before_anything_is_claimed_it_is_told_what_is_missing_and_how_to_add_it
     given_orders(path, "pending")
 
     with opened(path, is_migrated=False, **MAPPED) as table:
-        with pytest.raises(ConfigurationError, match=r"no columns .*'tenure_fence' for fence.*migrate\(\)"):
+        with pytest.raises(ConfigurationError, match=r"missing columns .*'tenure_fence' for fence.*migrate\(\)"):
             take(table)
 
         assert rows(path, "select name from pragma_table_info('orders')") == [
@@ -141,7 +150,7 @@ def test_before_anything_is_claimed_it_is_told_what_is_missing_and_how_to_add_it
 
 
 def test_a_file_that_is_not_there_is_told_and_not_made(path: Path) -> None:
-    with opened(path, is_migrated=False) as table, pytest.raises(StoreUnavailable, match="there is no database at"):
+    with opened(path, is_migrated=False) as table, pytest.raises(StoreUnavailable, match="no database at"):
         take(table)
 
     assert list(path.parent.iterdir()) == []

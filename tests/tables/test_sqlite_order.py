@@ -12,7 +12,7 @@ import pytest
 from tenure.core.operations import Query
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
-from tenure.testing.conformance.building import failed, ids_of, released, settle, take, take_one
+from tenure.testing.conformance.building import build_failure, build_release, ids_of, settle, take, take_one
 from tests.tables.lite import BESIDE, KINDS, MAPPED, STATES, execute, opened
 
 TABLE = (
@@ -87,7 +87,7 @@ def test_pages_follow_the_order_in_both_directions_and_miss_nothing(mixed: Path,
 def test_what_is_ahead_of_a_row_is_what_a_claim_takes_before_it(mixed: Path, options: dict[str, Any]) -> None:
     with opened(mixed, order_by="-size, day", **options) as table:
         ids = sorted_by(mixed, ORDERS["-size, day"])
-        ahead = [found.ahead for id in ids if (found := table.standing(id, None, None)) is not None]
+        ahead = [found.ahead for id in ids if (found := table.explain(id, None, None)) is not None]
 
     assert ahead == list(range(60))
 
@@ -98,9 +98,9 @@ def test_a_row_that_backs_off_holds_nobody_up_and_keeps_its_place(path: Path, cl
     execute(path, "insert into orders (id) values (1), (2), (3)")
 
     with opened(path, clock=clock, **KINDS[kind]) as table:
-        settle(table, failed(take_one(table)))
+        settle(table, build_failure(take_one(table)))
         meanwhile = take_one(table)
-        settle(table, released(meanwhile))
+        settle(table, build_release(meanwhile))
         clock.advance(10)
 
         assert meanwhile.id == "2"
@@ -114,7 +114,7 @@ def test_a_row_that_backs_off_holds_nobody_up_and_keeps_its_place(path: Path, cl
 def test_a_cursor_that_no_page_gave_is_refused(path: Path, cursor: str) -> None:
     execute(path, "create table orders (id integer primary key, status text default 'pending')")
 
-    with opened(path, **MAPPED) as table, pytest.raises(ConfigurationError, match="is not one that find gave"):
+    with opened(path, **MAPPED) as table, pytest.raises(ConfigurationError, match="invalid cursor"):
         table.find(Query(cursor=cursor))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tenure.backends.tables.sqlite.column_checks import fitted
-from tenure.backends.tables.sqlite.sql_templates import statement
-from tenure.core.table.options import table_spec
+from tenure.backends.tables.sqlite.column_checks import read_layout
+from tenure.backends.tables.sqlite.sql_templates import fill_statement
+from tenure.core.table.options import build_table_spec
 from tests.tables.lite import BESIDE, MAPPED, STATES, opened, plan
 
 ROWS = 20_000
@@ -61,9 +61,9 @@ def large(path: Path) -> Path:
 
 def plan_of(path: Path, operation: str, name: str, options: dict[str, Any]) -> str:
     with closing(sqlite3.connect(path)) as db:
-        layout = fitted(db, table_spec("orders", **options))
+        layout = read_layout(db, build_table_spec("orders", **options))
     values = {"now": "", "reached": "", "limit": 1, "token": "", "worker": "", "scan": 1}
-    return plan(path, statement(layout, operation, name), layout.values((1,), **values))
+    return plan(path, fill_statement(layout, operation, name), layout.values((1,), **values))
 
 
 @pytest.mark.parametrize("kind", FREE)

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from tenure.core.job import State
-from tenure.core.operations import Holding, Move, Query, Refusal
+from tenure.core.operations import HoldStatus, Move, Query, Refusal
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
-    completed,
+    build_completion,
+    build_failure,
+    build_release,
     extend,
-    failed,
     ids_of,
     job_of,
-    released,
     settle,
     take,
     take_one,
@@ -44,7 +44,7 @@ def test_states_of_any_kind_are_read_and_written(path: Path, kind: str) -> None:
 
     with opened(path, columns={"state": "status"}, states=words) as table:
         first, second = take(table, limit=2)
-        table.settle([completed(first), failed(second, final=True)])
+        table.settle([build_completion(first), build_failure(second, final=True)])
 
         assert [job_of(table, id).state for id in "123"] == [State.COMPLETED, State.FAILED, State.QUEUED]
         assert rows(path, "select status from orders where id = 1") == [(word,)]
@@ -56,7 +56,7 @@ def test_a_row_with_a_word_that_means_no_state_is_no_job(path: Path) -> None:
     with opened(path, **MAPPED) as table:
         assert ids_of(take(table, limit=5)) == ["3"]
         assert table.stats().total("running") == 1
-        assert table.standing("1", None, None) is None
+        assert table.explain("1", None, None) is None
         assert table.move(["1", "2"], Move.CANCEL)[1].refusal is Refusal.UNKNOWN
 
 
@@ -67,13 +67,13 @@ def test_who_holds_a_row_that_another_hand_queued_again_has_lost_it(path: Path) 
         old = take_one(table)
         execute(path, "update orders set status = 'pending'")
 
-        assert extend(table, old.hold) is Holding.LOST
-        assert not settle(table, completed(old))
+        assert extend(table, old.hold) is HoldStatus.LOST
+        assert not settle(table, build_completion(old))
         assert job_of(table, "1").leased_until is None
         new = take_one(table)
         assert new.job.fence == old.job.fence + 1
-        assert not settle(table, completed(old))
-        assert settle(table, completed(new))
+        assert not settle(table, build_completion(old))
+        assert settle(table, build_completion(new))
 
 
 def test_a_row_that_another_hand_completed_is_lost_and_stays_so(path: Path, clock: Clock) -> None:
@@ -84,7 +84,7 @@ def test_a_row_that_another_hand_completed_is_lost_and_stays_so(path: Path, cloc
         execute(path, "update orders set status = 'done'")
         clock.advance(10)
 
-        assert not settle(table, failed(taken))
+        assert not settle(table, build_failure(taken))
         assert table.reap() == []
         assert job_of(table, "1").state is State.COMPLETED
 
@@ -107,15 +107,15 @@ def test_a_row_that_was_deleted_while_it_was_held_is_lost(path: Path) -> None:
         taken = take_one(table)
         execute(path, "delete from orders")
 
-        assert not settle(table, completed(taken))
-        assert extend(table, taken.hold) is Holding.LOST
+        assert not settle(table, build_completion(taken))
+        assert extend(table, taken.hold) is HoldStatus.LOST
 
 
 def test_a_completed_row_that_another_hand_queued_shows_nothing_of_the_claim_before(path: Path) -> None:
     given_orders(path, "pending")
 
     with opened(path, **MAPPED) as table:
-        settle(table, completed(take_one(table), "first"))
+        settle(table, build_completion(take_one(table), "first"))
         execute(path, "update orders set status = 'pending'")
         again = take_one(table).job
 
@@ -127,13 +127,13 @@ def test_a_damaged_record_counts_as_empty_and_the_row_goes_on(path: Path) -> Non
 
     with opened(path, **MAPPED) as table:
         taken = take(table, limit=2)
-        table.settle([released(each) for each in taken])
+        table.settle([build_release(each) for each in taken])
         execute(path, "update orders set tenure_record = '{' where id = 1")
         execute(path, "update orders set tenure_record = '[1, 2]' where id = 2")
 
         assert [job_of(table, id).history for id in "12"] == [(), ()]
         assert table.stats().total("due") == 2
-        assert table.settle([completed(each) for each in take(table, limit=2)]) == [True, True]
+        assert table.settle([build_completion(each) for each in take(table, limit=2)]) == [True, True]
 
 
 def test_numbers_that_were_null_count_from_nought(path: Path) -> None:
@@ -155,13 +155,13 @@ def test_the_error_of_a_row_is_what_its_history_said_last_and_a_completion_empti
     seen = []
 
     with opened(path, columns=columns, states=STATES) as table:
-        settle(table, failed(take_one(table), "boom", final=True))
+        settle(table, build_failure(take_one(table), "boom", final=True))
         seen += rows(path, "select problem from orders")
         table.move(["1"], Move.RETRY, "fixed")
         seen += rows(path, "select problem from orders")
-        settle(table, released(take_one(table)))
+        settle(table, build_release(take_one(table)))
         seen += rows(path, "select problem from orders")
-        settle(table, completed(take_one(table)))
+        settle(table, build_completion(take_one(table)))
         seen += rows(path, "select problem from orders")
 
     assert seen == [("boom",), ("retry: fixed",), ("retry: fixed",), (None,)]
@@ -186,7 +186,7 @@ def test_what_a_constraint_of_the_table_refuses_is_told_and_nothing_is_changed(p
     execute(path, "insert into orders (status) values ('pending')")
 
     with opened(path, **MAPPED) as table:
-        with pytest.raises(ConfigurationError, match="refuses what tenure writes: CHECK constraint failed"):
+        with pytest.raises(ConfigurationError, match="rejects a write of tenure: CHECK constraint failed"):
             take(table)
 
         assert job_of(table, "1").fence == 0

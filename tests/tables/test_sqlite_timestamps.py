@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tenure.backends.sqlite.timestamps import microseconds, microseconds_of, moment_text
+from tenure.backends.sqlite.timestamps import normalise_timestamp, parse_timestamp, to_microseconds
 from tenure.core.job import State
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
-    completed,
-    failed,
+    build_completion,
+    build_failure,
     ids_of,
     job_of,
     settle,
@@ -116,7 +116,7 @@ def test_a_row_that_backs_off_is_due_again_in_time_whatever_the_form(path: Path,
     clock.now = NOON
 
     with opened(path, clock=clock, columns={"state": "status", "run_at": "after"}, states=STATES) as table:
-        settle(table, failed(take_one(table)))
+        settle(table, build_failure(take_one(table)))
         clock.advance(9)
         early = table.stats().total("scheduled"), take(table)
         clock.advance(1)
@@ -144,7 +144,7 @@ def test_columns_that_are_added_have_moments_as_texts_that_compare_with_those_of
     execute(path, "insert into orders (id) values (1)")
 
     with opened(path, clock=clock) as table:
-        settle(table, completed(take_one(table)))
+        settle(table, build_completion(take_one(table)))
 
         assert job_of(table, "1").state is State.COMPLETED
         assert rows(path, "select tenure_completed_at, tenure_completed_at > '2026-01-01 11:59:59' from orders") == [
@@ -153,7 +153,7 @@ def test_columns_that_are_added_have_moments_as_texts_that_compare_with_those_of
 
 
 def test_a_moment_is_read_back_to_the_microsecond() -> None:
-    at = microseconds(datetime(2199, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+    at = to_microseconds(datetime(2199, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 
-    assert microseconds_of(moment_text(at / 1_000_000)) == at
-    assert moment_text("0999-01-01") == "0999-01-01 00:00:00.000000"
+    assert parse_timestamp(normalise_timestamp(at / 1_000_000)) == at
+    assert normalise_timestamp("0999-01-01") == "0999-01-01 00:00:00.000000"

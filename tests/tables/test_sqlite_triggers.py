@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tenure.core.job import State
-from tenure.core.operations import Holding
+from tenure.core.operations import HoldStatus
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, extend, failed, ids_of, job_of, take
+from tenure.testing.conformance.building import build_completion, build_failure, extend, ids_of, job_of, take
 from tests.tables.lite import MAPPED, execute, given_orders, opened
 
 IGNORED = "create trigger kept before update on orders when old.id = 1 begin select raise(ignore); end"
@@ -41,8 +41,12 @@ def test_what_a_trigger_keeps_from_being_ended_or_extended_has_not_landed(path: 
         first, second = take(table, limit=2, lease=10)
         execute(path, IGNORED)
 
-        assert extend(table, first.hold) is Holding.LOST
-        assert table.settle([failed(first), completed(first), completed(second)]) == [False, False, True]
+        assert extend(table, first.hold) is HoldStatus.LOST
+        assert table.settle([build_failure(first), build_completion(first), build_completion(second)]) == [
+            False,
+            False,
+            True,
+        ]
         clock.advance(10)
         assert table.reap() == []
         assert job_of(table, "1").state is State.RUNNING

@@ -30,7 +30,7 @@ def test_the_verbs_of_a_table_are_awaited(lite_shop: Shop) -> None:
     async def main() -> tuple[Any, ...]:
         async with lite_shop.table().aio as orders:
             (claim,) = await orders.claim(worker="w")
-            same = await orders.claimed(1, fence=claim.fence, token=claim.token)
+            same = await orders.attach(1, fence=claim.fence, token=claim.token)
             await same.fail("no", final=True)
             await orders.retry(each for each in [1])
             await orders.cancel([3])
@@ -38,13 +38,13 @@ def test_the_verbs_of_a_table_are_awaited(lite_shop: Shop) -> None:
             found = [each.id async for each in orders.find(state="queued")]
             stats = await orders.stats()
             assert [await orders.migrate(), await orders.outstanding(), await orders.reap()] == [[], [], []]
-            assert (await orders.texts())["claim"]
-            assert isinstance(await orders.examine(), list)
+            assert (await orders.sql())["claim"]
+            assert isinstance(await orders.check(), list)
             return explained, job, found, stats.total("cancelled"), orders.name, repr(claim)
 
     explained, job, found, cancelled, name, shown = asyncio.run(main())
 
-    assert explained.verdict.startswith("not running because it was cancelled")
+    assert explained.verdict.startswith("not running: it was cancelled")
     assert (job.state, found, cancelled, name) == ("queued", ["2", "1"], 1, "orders")
     assert shown.startswith("<AsyncTableClaim of row '1'")
 

@@ -177,8 +177,8 @@ async def _later(row: Any) -> bool:  # noqa: ARG001
 @pytest.mark.parametrize(
     ("done_if", "why"),
     [
-        (None, "nobody said when a row of 'orders' is done; give its Table a done_if="),
-        (_later, "done_if is async, so it has to be awaited"),
+        (None, "table 'orders' has no check for done rows: set done_if="),
+        (_later, "done_if is async: use `await claim"),
         (lambda row: row.get("nothing"), "done_if must return True or False, not NoneType"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_class_that_does_not_fit_is_refused_and_what_was_taken_is_given_back(l
     lite_shop.given(1)
 
     with lite_shop.table(row=Parcel) as orders:
-        with pytest.raises(tenure.ConfigurationError, match=r"field 'sauce', .* no such column; did you mean 'source'"):
+        with pytest.raises(tenure.ConfigurationError, match=r"field 'sauce' of Parcel .*; did you mean 'source'"):
             orders.claim()
         job = orders.get(1)
 
@@ -244,10 +244,10 @@ def test_a_claim_that_was_made_elsewhere_can_be_ended_here(lite_shop: Shop) -> N
 
     with lite_shop.table() as orders, lite_shop.table() as here:
         (claim,) = orders.claim()
-        with here.claimed(1, fence=claim.fence, token=claim.token) as same:
+        with here.attach(1, fence=claim.fence, token=claim.token) as same:
             assert same.row == claim.row
         with pytest.raises(tenure.ClaimLost):
-            here.claimed(1, fence=claim.fence, token=claim.token)
+            here.attach(1, fence=claim.fence, token=claim.token)
 
     assert lite_shop.statuses() == ["done"]
 

@@ -46,7 +46,9 @@ def test_all_failed_rows_are_retried_if_that_is_said(lite_shop: Shop) -> None:
     with lite_shop.table() as orders:
         for claim in orders.claim(limit=2):
             claim.fail("no", final=True)
-        with pytest.raises(tenure.ConfigurationError, match="in one way: ids, or conditions such as attempts_over=3"):
+        with pytest.raises(
+            tenure.ConfigurationError, match="in exactly one way: ids, or filters such as attempts_over=3"
+        ):
             orders.retry()
         moved = orders.retry(all=True)
 
@@ -100,7 +102,7 @@ def test_what_is_no_key_is_refused(lite_shop: Shop, key: Any) -> None:
 
 @pytest.mark.parametrize("keys", [{"a": 1}, b"1", 1.5])
 def test_what_are_no_keys_are_refused(lite_shop: Shop, keys: Any) -> None:
-    with lite_shop.table() as orders, pytest.raises(tenure.ConfigurationError, match="ids must be the key of a row or"):
+    with lite_shop.table() as orders, pytest.raises(tenure.ConfigurationError, match="ids must be a key or"):
         orders.retry(keys)
 
 
@@ -121,9 +123,9 @@ def test_why_a_row_is_not_running_is_told_also_if_where_does_not_choose_it(shop:
         chosen, other = orders.explain(1), orders.explain(passed_over)
 
     assert chosen is not None
-    assert chosen.verdict == "queued, and the next claim of whoever claims takes it"
+    assert chosen.verdict == "queued and due: the next claim takes it"
     assert other is not None
-    assert other.verdict == "not running because `where` does not choose it"
+    assert other.verdict == "not running: `where` does not select it"
 
 
 def test_what_is_missing_is_told_and_added_once(shop: Shop) -> None:
@@ -144,10 +146,10 @@ def test_what_is_missing_is_told_and_added_once(shop: Shop) -> None:
 
 def test_a_table_shows_its_statements_and_what_is_to_be_known_of_it(shop: Shop) -> None:
     with shop.table() as orders:
-        texts, findings = orders.texts(), orders.examine()
+        texts, findings = orders.sql(), orders.check()
 
     assert {"claim", "settle", "schema"} <= texts.keys()
-    assert not [each for each in findings if each.gravity is tenure.Gravity.ERROR]
+    assert not [each for each in findings if each.severity is tenure.Severity.ERROR]
 
 
 def test_a_table_in_the_database_of_a_jobs_shares_what_that_has_open(shop: Shop) -> None:
@@ -194,20 +196,20 @@ def test_a_table_that_is_closed_says_so(lite_shop: Shop) -> None:
     orders = lite_shop.table()
     orders.close()
 
-    with pytest.raises(tenure.StoreUnavailable, match="this Table is closed; make a new one to go on"):
+    with pytest.raises(tenure.StoreUnavailable, match="this Table is closed; create a new one"):
         orders.stats()
 
 
 @pytest.mark.parametrize(
     ("store", "options", "why"),
     [
-        (7, {}, "in the database of a Jobs or a URL, such as 'sqlite:///app.db', not in 7"),
+        (7, {}, "store must be a URL such as 'sqlite:///app.db', a function that returns one, or a Jobs, not 7"),
         ("sqlite:///x", {"order": "id"}, "Table has no option 'order'; did you mean 'order_by'"),
         ("sqlite:///x", {"columns": {"stat": "s"}}, "columns has no option 'stat'; did you mean 'state'"),
         ("sqlite:///x", {"lease": 0}, "lease must be 1 to"),
         ("sqlite:///x", {"timeout": -1}, "timeout must be"),
         ("sqlite:///x", {"backoff": 5}, "backoff must be a Backoff"),
-        ("sqlite:///x", {"done_if": 7}, "done_if must be SQL, or a function of the row"),
+        ("sqlite:///x", {"done_if": 7}, "done_if must be SQL or a function that takes a row"),
         ("sqlite:///x", {"row": dict}, "row must be a dataclass"),
     ],
 )

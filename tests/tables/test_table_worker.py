@@ -13,7 +13,7 @@ import pytest
 import tenure
 from tenure.client.keeper import ticks
 from tenure.core.operations import ClaimRequest
-from tenure.worker.row_source import Looked, LookingTable, TableRun
+from tenure.worker.row_source import ClaimedWithDone, DoneCheckingTable, TableRun
 from tests.tables.client_shop import Shop
 from tests.worker.looking import DEADLINE, until
 
@@ -49,7 +49,7 @@ def test_an_async_handler_runs_on_the_loop_of_the_caller(shop: Shop) -> None:
                     await shop.invoice_awaited(connection, row.id)
 
             async with orders.worker(concurrency=2):
-                while len(shop.invoices()) < 3:  # noqa: ASYNC110 - it comes true in the database
+                while len(shop.invoices()) < 3:  # noqa: ASYNC110 - changed in the database
                     await asyncio.sleep(0.01)
 
     asyncio.run(main())
@@ -81,11 +81,11 @@ def test_the_work_of_a_row_that_is_done_is_not_done_again_and_told_once(
         summary = orders.work(drain=True, concurrency=1)
         stats = orders.stats()
 
-    told = [record.message for record in caplog.records if "is done already" in record.message]
+    told = [record.message for record in caplog.records if "is already done" in record.message]
     assert sorted(called) == [2, 4]
     assert (summary.completed, summary.prevented, summary.total) == (4, 2, 4)
     assert stats.total("prevented") == 2
-    assert told == [f"the work of row {id} of orders is done already" for id in (1, 3)]
+    assert told == [f"row {id} of orders is already done; skipping the handler" for id in (1, 3)]
 
 
 def test_rows_that_come_in_exchange_for_an_ending_are_looked_at_as_well(shop: Shop) -> None:
@@ -94,12 +94,12 @@ def test_rows_that_come_in_exchange_for_an_ending_are_looked_at_as_well(shop: Sh
 
     with shop.table() as orders:
         (claim,) = orders.claim()
-        landed, claimed = LookingTable(orders._backend).exchange(
+        landed, claimed = DoneCheckingTable(orders._backend).exchange(
             [claim.completion()], ClaimRequest(limit=2, worker="w", token="t")
         )
 
     assert landed == [True]
-    assert isinstance(claimed, Looked)
+    assert isinstance(claimed, ClaimedWithDone)
     assert [job.id for job in claimed.jobs] == ["2", "3"]
     assert claimed.done == frozenset({"2"})
 
@@ -224,7 +224,7 @@ def test_the_policy_is_that_of_the_handler_or_else_of_the_table(lite_shop: Shop)
 
     assert job is not None
     assert (job.state, job.attempts) == ("failed", 2)
-    assert "TimeoutError: 'orders' took longer than its time limit of 0.05 seconds" in job.errors[-1]
+    assert "TimeoutError: 'orders' exceeded its time limit of 0.05 seconds" in job.errors[-1]
 
 
 def test_a_row_is_held_for_the_lease_of_its_table(lite_shop: Shop) -> None:
@@ -284,7 +284,7 @@ def test_a_worker_of_a_table_made_with_a_jobs_is_shown_in_its_registry(shop: Sho
 
     assert (known.name, known.queues, known.types) == (worker.name, ("orders",), ("orders",))
     assert explained is not None
-    assert "its worker gave a sign of life" in str(explained)
+    assert "its worker sent a heartbeat" in str(explained)
     assert gone == []
 
 
@@ -302,7 +302,7 @@ def test_a_second_handler_is_refused(lite_shop: Shop) -> None:
     orders = lite_shop.table()
     orders.handler(lambda row: row)
 
-    with pytest.raises(tenure.DuplicateTask, match=r"the table 'orders' has the handler .*; make another Table of it"):
+    with pytest.raises(tenure.DuplicateTask, match=r"table 'orders' already has the handler .*; create another Table"):
         orders.handler(print)
     orders.close()
 
@@ -310,9 +310,9 @@ def test_a_second_handler_is_refused(lite_shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"lease": 30}, "a table has its own lease"),
-        ({"queues": "mail"}, "queues choose jobs, and there are only tables here"),
-        ({"types": "mail"}, "types choose jobs, and there are only tables here"),
+        ({"lease": 30}, "a worker of a table takes no lease="),
+        ({"queues": "mail"}, "queues applies to jobs, and this worker has only tables"),
+        ({"types": "mail"}, "types applies to jobs, and this worker has only tables"),
         ({"concurency": 3}, "work has no option 'concurency'; did you mean 'concurrency'"),
     ],
 )
@@ -337,13 +337,11 @@ def test_what_cannot_run_is_told_before_anything_is_claimed(lite_shop: Shop) -> 
     mixed = lite_shop.table(output=None, done_if=is_second_later)
     mixed.handler(lambda row: row)
 
-    with pytest.raises(tenure.ConfigurationError, match="there is nothing to run for <Table 'orders'"):
+    with pytest.raises(tenure.ConfigurationError, match=r"<Table 'orders' .* has no handler"):
         without.work(drain=True)
-    with pytest.raises(tenure.ConfigurationError, match="has the field 'sauce'"):
+    with pytest.raises(tenure.ConfigurationError, match="field 'sauce' of "):
         misfit.work(drain=True)
-    with pytest.raises(
-        tenure.ConfigurationError, match="done_if of the table 'orders' is async, and its handler is not"
-    ):
+    with pytest.raises(tenure.ConfigurationError, match="done_if of table 'orders' is async but its handler is not"):
         mixed.work(drain=True)
 
     assert lite_shop.statuses() == ["pending"]
@@ -399,9 +397,9 @@ def test_work_that_is_done_is_completed_though_a_cancel_was_asked_for(
 
     with lite_shop.table() as orders:
         (claim,) = orders.claim()
-        run = TableRun(orders._open()[1], claim.job, claim.lease, orders._rows)
-        run.held.found_done, run.lease.cancel_requested = found_done, cancel_requested
-        refusal = run.refusal(ticks())
+        run = TableRun(orders._open()[1], claim.job, claim.lease, orders._context)
+        run.claimed_row.found_done, run.lease.cancel_requested = found_done, cancel_requested
+        refusal = run.rejection(ticks())
 
     assert (refusal and refusal.outcome.value) == outcome
 
@@ -419,7 +417,7 @@ def test_a_done_if_that_the_database_refuses_is_told_before_anything_is_claimed(
 
 @pytest.mark.parametrize("function", [7, "name"])
 def test_a_handler_is_a_function(lite_shop: Shop, function: Any) -> None:
-    with lite_shop.table() as orders, pytest.raises(tenure.ConfigurationError, match="a handler is a function"):
+    with lite_shop.table() as orders, pytest.raises(tenure.ConfigurationError, match="a handler must be a function"):
         orders.handler()(function)
 
 
@@ -430,14 +428,14 @@ def test_a_handler_that_cannot_be_called_with_a_row_is_refused(lite_shop: Shop) 
 
     with lite_shop.table() as orders:
         for function in (with_nothing, with_more, by_name):
-            with pytest.raises(tenure.ConfigurationError, match="called with a row"):
+            with pytest.raises(tenure.ConfigurationError, match="takes a row as its only argument"):
                 orders.handler(function)
 
 
 def test_a_job_is_no_row() -> None:
     with tenure.testing.claim() as run:
         for ask in (lambda: run.row, run.already_done):
-            with pytest.raises(tenure.NoClaim, match="is no row of a table"):
+            with pytest.raises(tenure.NoClaim, match="is not a row of a table"):
                 ask()
 
     assert not run.found_done

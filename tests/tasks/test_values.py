@@ -17,7 +17,7 @@ import pytest
 from typing_extensions import TypeAliasType
 
 from tenure.errors import ConfigurationError
-from tenure.tasks.codecs.codec import Codec, Unfit
+from tenure.tasks.codecs.codec import Codec, ValueMismatch
 from tenure.tasks.values import codec_of
 from tests.tasks.kinds import (
     DAY,
@@ -187,7 +187,7 @@ class Secret(pydantic.BaseModel):
 def test_a_value_that_would_not_come_back_equal_is_not_written(annotation: Any, value: Any) -> None:
     codec = found(annotation)
 
-    with pytest.raises(Unfit):
+    with pytest.raises(ValueMismatch):
         codec.encode(value)
 
 
@@ -304,19 +304,19 @@ REFUSED: list[tuple[Any, str]] = [
     ({"not": "hashable"}, "{'not': 'hashable'} cannot"),
     (tuple[int, *tuple[str, ...]], r"\*tuple\[str, \.\.\.\] cannot be written"),
     (7, "^7 cannot be written"),
-    (Mixed, "members of Mixed cannot be told apart"),
+    (Mixed, "members of Mixed do not have distinct JSON values"),
     (Opaque, r"Opaque\.ITEM has a value that cannot be written as JSON; give its members strings or numbers"),
-    (Gapped, r"Gapped\.BOTH has the value 6, with bits that no member of one bit names; add a member for each bit"),
+    (Gapped, r"Gapped\.BOTH has the value 6, with bits that have no member; add a member for each bit"),
     (Empty, "members of Empty"),
     (WithInit, "WithInit cannot be built from its fields.*without InitVar"),
     (OwnConstructor, "OwnConstructor cannot be built from its fields"),
     (dict[float, date], "float cannot be the key of a JSON object; use str, int, UUID, a date or an Enum"),
     (dict[bool, int], "bool cannot be the key"),
     (dict[tuple[int, int], int], "cannot be the key"),
-    (datetime | str, "datetime and str cannot be told apart, since both can be a string in JSON"),
+    (datetime | str, "datetime and str are ambiguous in a union: both can be a string in JSON"),
     (Point | Order, "both can be an object"),
     (Level | float, "both can be a number"),
-    (UUID | Any, "UUID and Any cannot be told apart"),
+    (UUID | Any, "UUID and Any are ambiguous"),
     (Decimal | int, "both can be a number"),
     (Numbers | None, "both can be null"),
 ]

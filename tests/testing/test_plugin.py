@@ -76,9 +76,9 @@ def test_without_a_usable_setting_the_remedy_is_told(pytester: pytest.Pytester) 
     }
 
     assert all("define the fixture" in output for output in told.values())
-    assert "does not know your tenure.Jobs" in told[""]
-    assert "tenure_jobs = app:missing cannot be used: module 'app' has no attribute" in told["app:missing"]
-    assert "tenure_jobs = app:send is no tenure.Jobs, but <Task 'send'>" in told["app:send"]
+    assert "tenure_jobs is not set" in told[""]
+    assert "cannot import tenure_jobs = app:missing: module 'app' has no attribute" in told["app:missing"]
+    assert "tenure_jobs = app:send is not a tenure.Jobs but <Task 'send'>" in told["app:send"]
 
 
 def test_loading_the_plugin_loads_no_more_than_jobs_do(pytester: pytest.Pytester) -> None:

@@ -14,7 +14,7 @@ jobs = tenure.Jobs("memory://")
 def send(number: int) -> int:
     run = tenure.current()
     for n in range(number):
-        run.check()
+        run.raise_if_stopping()
         run.progress(n + 1, of=number)
     return run.attempt
 
@@ -90,7 +90,7 @@ def test_an_ending_by_hand_is_shown() -> None:
 
 
 def test_there_is_no_transaction_to_share() -> None:
-    with tenure.testing.claim() as run, pytest.raises(tenure.ConfigurationError, match="has no transactions to share"):
+    with tenure.testing.claim() as run, pytest.raises(tenure.ConfigurationError, match="has no SQL transactions"):
         run.transaction()
 
 

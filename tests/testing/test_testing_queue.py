@@ -162,7 +162,7 @@ def test_nothing_is_drained_after_the_block(jobs: tenure.Jobs) -> None:
     with jobs.testing() as queue:
         jobs.enqueue("send")
 
-    with pytest.raises(tenure.ConfigurationError, match=r"drain inside the block of jobs.testing"):
+    with pytest.raises(tenure.ConfigurationError, match=r"call drain inside the block"):
         queue.drain()
 
 
@@ -189,5 +189,5 @@ def test_a_claim_has_no_transaction_and_says_where_it_has(jobs: tenure.Jobs) -> 
 
     with jobs.testing() as queue:
         send.enqueue()
-        with pytest.raises(tenure.ConfigurationError, match="a SQLite file or on PostgreSQL"):
+        with pytest.raises(tenure.ConfigurationError, match="test this on SQLite or PostgreSQL"):
             queue.drain()

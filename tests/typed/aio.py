@@ -24,7 +24,7 @@ async def surface(ajobs: tenure.AsyncJobs) -> None:
             assert_type(claim, tenure.AsyncClaim)
             assert_type(claim.sync, tenure.Claim)
             assert_type(claim.job, tenure.Job)
-            assert_type(await ajobs.claimed(claim.id, fence=claim.fence, token=claim.token), tenure.AsyncClaim)
+            assert_type(await ajobs.attach(claim.id, fence=claim.fence, token=claim.token), tenure.AsyncClaim)
             async with claim as entered:
                 assert_type(entered, tenure.AsyncClaim)
                 assert_type(claim.result, Any)

@@ -14,7 +14,7 @@ def until(condition: Callable[[], object]) -> None:
     """Wait for it to be true."""
     ends_at = time.monotonic() + DEADLINE
     while not condition():
-        assert time.monotonic() < ends_at, "it did not happen"
+        assert time.monotonic() < ends_at, f"the condition did not hold within {DEADLINE:g} s"
         time.sleep(0.005)
 
 

@@ -10,9 +10,9 @@ import tenure
 from tenure.backends.protocol import Backend
 from tenure.core.operations import Purge
 from tenure.testing import Clock, Harness
-from tenure.worker.background_tasks import Duties
-from tenure.worker.janitor import ROUNDS, Janitor
-from tenure.worker.scheduler import LONGEST_SLEEP, Scheduler
+from tenure.worker.background_tasks import BackgroundTasks
+from tenure.worker.janitor import MAX_BATCHES, Janitor
+from tenure.worker.scheduler import MAX_SLEEP, Scheduler
 from tests.worker.looking import DEADLINE, until
 
 
@@ -45,11 +45,11 @@ def test_each_slot_is_enqueued_once_however_many_workers_try(jobs: tenure.Jobs, 
 
     schedulers = [scheduler_of(jobs, store) for _ in range(3)]
     for scheduler in schedulers:
-        scheduler.give_out()
+        scheduler.enqueue_due()
     for _ in range(6):
         clock.advance(300)
         for scheduler in schedulers:
-            scheduler.give_out()
+            scheduler.enqueue_due()
 
     noon = Clock().now
     assert slots_of(jobs) == [noon + timedelta(minutes=10), noon + timedelta(minutes=20), noon + timedelta(minutes=30)]
@@ -62,14 +62,14 @@ def test_a_slot_is_not_enqueued_again_when_its_job_was_purged(jobs: tenure.Jobs,
     def report() -> None: ...
 
     scheduler = scheduler_of(jobs, store)
-    scheduler.give_out()
+    scheduler.enqueue_due()
     clock.advance(600)
-    scheduler.give_out()
+    scheduler.enqueue_due()
     jobs.cancel(all=True)
     clock.advance(1)
     assert jobs.purge(older_than=0) == 1
 
-    scheduler_of(jobs, store).give_out()
+    scheduler_of(jobs, store).enqueue_due()
 
     assert list(jobs.find()) == []
 
@@ -81,9 +81,9 @@ def test_missed_slots_are_made_up_for_by_policy(
     @jobs.cron("*/10 * * * *", missed=missed)  # type: ignore[arg-type]
     def report() -> None: ...
 
-    scheduler_of(jobs, store).give_out()
+    scheduler_of(jobs, store).enqueue_due()
     clock.advance(3600 + 120)
-    scheduler_of(jobs, store).give_out()
+    scheduler_of(jobs, store).enqueue_due()
 
     assert len(slots_of(jobs)) == number
 
@@ -96,9 +96,9 @@ def test_a_schedule_is_looked_at_again_when_its_next_slot_is_due(
 
     scheduler = scheduler_of(jobs, store)
 
-    assert scheduler.give_out() == LONGEST_SLEEP
+    assert scheduler.enqueue_due() == MAX_SLEEP
     clock.advance(590)
-    assert scheduler.give_out() == 10
+    assert scheduler.enqueue_due() == 10
 
 
 def test_more_missed_slots_than_one_request_takes_are_made_up_for_at_once(
@@ -108,11 +108,11 @@ def test_more_missed_slots_than_one_request_takes_are_made_up_for_at_once(
     def report() -> None: ...
 
     scheduler = scheduler_of(jobs, store)
-    scheduler.give_out()
+    scheduler.enqueue_due()
     clock.advance(60 * 1_500)
 
-    assert scheduler.give_out() == 0
-    assert scheduler.give_out() > 0
+    assert scheduler.enqueue_due() == 0
+    assert scheduler.enqueue_due() > 0
     assert len(slots_of(jobs)) == 1_500
 
 
@@ -123,11 +123,11 @@ def test_arguments_name_and_key_of_a_schedule(jobs: tenure.Jobs, store: Backend,
     def report(region: str) -> None: ...
 
     for name in ("north", "south"):
-        scheduler_of(jobs, store, name).give_out()
+        scheduler_of(jobs, store, name).enqueue_due()
     for _ in range(2):
         clock.advance(60)
         for name in ("north", "south"):
-            scheduler_of(jobs, store, name).give_out()
+            scheduler_of(jobs, store, name).enqueue_due()
 
     assert sorted(job.payload["region"] for job in jobs.find(queue="reports")) == ["north", "south", "south"]
 
@@ -140,12 +140,12 @@ def test_a_schedule_that_cannot_be_used_is_refused_where_it_is_written(jobs: ten
         jobs.cron("* * * * *")(report)
     with pytest.raises(tenure.ConfigurationError, match="61"):
         jobs.cron("61 * * * *", arguments={"region": "north"})(report)
-    with pytest.raises(tenure.ConfigurationError, match="cron takes a function or a task"):
+    with pytest.raises(tenure.ConfigurationError, match="cron needs a function or a task"):
         jobs.cron("* * * * *")(7)  # type: ignore[call-overload]
 
     jobs.cron("* * * * *", arguments={"region": "north"})(report)
     jobs.cron("* * * * *", arguments={"region": "north"})(report)
-    with pytest.raises(tenure.ConfigurationError, match="there is a schedule 'report' already"):
+    with pytest.raises(tenure.ConfigurationError, match="schedule 'report' exists already"):
         jobs.cron("* * * * *", arguments={"region": "south"})(report)
 
 
@@ -173,12 +173,12 @@ def test_finished_jobs_are_forgotten_after_their_time_each_state_after_its_own(
     claims[completed].complete()
     claims[failed].fail("no", final=True)
     jobs.cancel(cancelled)
-    janitor = Janitor(store, tenure.Keep(completed=60, cancelled=timedelta(minutes=2), failed=None))
+    janitor = Janitor(store, tenure.Retention(completed=60, cancelled=timedelta(minutes=2), failed=None))
 
     left = []
     for _ in range(3):
         clock.advance(61)
-        janitor.clean()
+        janitor.purge()
         left.append({job.state for job in jobs.find()})
 
     assert left == [{"failed", "cancelled"}, {"failed"}, {"failed"}]
@@ -186,29 +186,29 @@ def test_finished_jobs_are_forgotten_after_their_time_each_state_after_its_own(
 
 def test_the_janitor_forgets_a_bounded_number_and_comes_again_soon() -> None:
     class Full:
-        purges: list[Purge] = []  # noqa: RUF012 - made once, for this test
+        purges: list[Purge] = []  # noqa: RUF012 - the class has one instance
 
         def purge(self, purge: Purge) -> int:
             self.purges.append(purge)
             return purge.limit
 
-    janitor = Janitor(Full(), tenure.Keep())  # type: ignore[arg-type]
+    janitor = Janitor(Full(), tenure.Retention())  # type: ignore[arg-type]
 
-    assert janitor.clean() < 2
-    assert len(Full.purges) == 3 * ROUNDS
+    assert janitor.purge() < 2
+    assert len(Full.purges) == 3 * MAX_BATCHES
 
 
 def test_how_long_jobs_are_kept_is_checked() -> None:
-    with pytest.raises(tenure.ConfigurationError, match="keep completed must be 0 to"):
-        tenure.Keep(completed=-1)
-    with pytest.raises(tenure.ConfigurationError, match="keep must be a Keep, not 60"):
-        tenure.Jobs("memory://", keep=60)  # type: ignore[arg-type]
+    with pytest.raises(tenure.ConfigurationError, match="retention completed must be 0 to"):
+        tenure.Retention(completed=-1)
+    with pytest.raises(tenure.ConfigurationError, match="retention must be a Retention, not 60"):
+        tenure.Jobs("memory://", retention=60)  # type: ignore[arg-type]
 
 
 def test_a_duty_that_fails_is_tried_again_and_costs_the_others_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tenure.worker.background_tasks.AGAIN", 0.001)
+    monkeypatch.setattr("tenure.worker.background_tasks.RETRY_DELAY", 0.001)
     tries, done = [], threading.Event()
 
     def fails() -> float:
@@ -222,14 +222,14 @@ def test_a_duty_that_fails_is_tried_again_and_costs_the_others_nothing(
             done.set()
         return 0.001
 
-    duties = Duties([fails, works])
+    duties = BackgroundTasks([fails, works])
     thread = threading.Thread(target=duties.run)
     thread.start()
     assert done.wait(DEADLINE)
     duties.close()
     thread.join()
 
-    assert caplog.text.count("a duty of the worker failed, trying on") == 1
+    assert caplog.text.count("background task failed, retrying") == 1
 
 
 def test_a_duty_that_is_hurried_is_done_at_once() -> None:
@@ -239,11 +239,11 @@ def test_a_duty_that_is_hurried_is_done_at_once() -> None:
         (again if first.is_set() else first).set()
         return DEADLINE
 
-    duties = Duties([duty])
+    duties = BackgroundTasks([duty])
     thread = threading.Thread(target=duties.run)
     thread.start()
     assert first.wait(DEADLINE)
-    duties.hurry(duty)
+    duties.run_now(duty)
 
     assert again.wait(DEADLINE / 2)
     duties.close()
@@ -275,7 +275,7 @@ def test_a_store_that_is_away_is_not_told_by_every_duty(caplog: pytest.LogCaptur
         duties.close()
         raise tenure.StoreUnavailable("away")
 
-    duties = Duties([fails])
+    duties = BackgroundTasks([fails])
     duties.run()
 
     assert caplog.text == ""

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure.core.payload import LONGEST
-from tenure.service.logs import HumanLines, JSONLines
+from tenure.core.payload import MAX_JSON_BYTES
+from tenure.service.logs import HumanFormatter, JSONFormatter
 from tests.worker.looking import DEADLINE, until
 from tests.worker.test_outage import Unreliable
 
 FACTS = ("job", "type", "queue", "attempt", "fence", "worker")
-SECRET = "hunter2"  # noqa: S105 - it is one that is to be kept
+SECRET = "hunter2"  # noqa: S105 - a fake password that must not be logged
 
 
 @pytest.fixture(autouse=True)
@@ -41,14 +41,14 @@ def settle_and_fail() -> None:
 @pytest.mark.parametrize(
     ("function", "attempts", "words"),
     [
-        (lambda: None, 1, "(work) ended as completed, "),
-        (lambda: {1, 2}, 1, "cannot be kept as JSON"),
-        (lambda: LONGEST * "x", 1, "bytes of JSON and is dropped"),
+        (lambda: None, 1, "(work) ended: completed, "),
+        (lambda: {1, 2}, 1, "its result was dropped"),
+        (lambda: MAX_JSON_BYTES * "x", 1, "dropped: more than"),
         (fail, 2, "failed, attempt 1 of 2"),
-        (fail, 1, "failed for good: ValueError: no luck"),
-        (lambda: tenure.Fail("no"), 1, "failed for good: Fail"),
-        (lambda: tenure.Snooze(3600), 1, "(work) ended as snoozed, "),
-        (settle_and_fail, 1, "and raised ValueError: too late"),
+        (fail, 1, "failed permanently: ValueError: no luck"),
+        (lambda: tenure.Fail("no"), 1, "failed permanently: Fail"),
+        (lambda: tenure.Snooze(3600), 1, "(work) ended: snoozed, "),
+        (settle_and_fail, 1, "ignoring a later exception: ValueError: too late"),
     ],
 )
 def test_lines_about_a_run_that_ended_say_whose_it_was(
@@ -69,14 +69,14 @@ def test_lines_about_a_run_that_was_lost_say_whose_it_was(jobs: tenure.Jobs, cap
     async def work() -> None:
         if tenure.current().attempt == 1:
             await asyncio.to_thread(jobs.reap, worker=tenure.current().job.worker)
-            tenure.current().progress(1)  # so that the keeper asks soon
+            tenure.current().progress(1)  # makes the keeper send a request soon
             await asyncio.Event().wait()
 
     id = work.enqueue()
     with jobs.worker() as worker:
         work.result(id, timeout=DEADLINE)
 
-    for words in (f"claim of job {id} lost", "is dropped: its claim was lost"):
+    for words in (f"claim of job {id} lost", f"outcome of job {id} discarded"):
         known = facts_of(caplog, words)
         assert (known["job"], known["type"], known["attempt"], known["fence"]) == (id, "work", 1, 1)
         assert known["worker"] == worker.name
@@ -93,18 +93,18 @@ def test_lines_about_a_run_that_does_not_end_say_whose_it_was(
         while not may_end.is_set():
             try:
                 may_end.wait(DEADLINE)
-            except tenure.Interrupted:
+            except tenure.TaskInterrupted:
                 continue
 
     jobs.task("limited", timeout=0.01)(stay)
     jobs.task("endless")(stay)
     limited, endless = jobs.enqueue("limited"), jobs.enqueue("endless")
     with jobs.worker(lease=2, grace=0) as worker:
-        until(lambda: "does not end after its time limit" in caplog.text)
+        until(lambda: "ran past its time limit" in caplog.text)
     may_end.set()
 
-    given_up = facts_of(caplog, "does not end after its time limit")
-    abandoned = facts_of(caplog, f"job {endless} did not end with the worker")
+    given_up = facts_of(caplog, "ran past its time limit")
+    abandoned = facts_of(caplog, f"job {endless} is still running after the grace period")
     assert [given_up[name] for name in FACTS] == [limited, "limited", "default", 1, 1, worker.name]
     assert [abandoned[name] for name in FACTS] == [endless, "endless", "default", 1, 1, worker.name]
 
@@ -112,7 +112,7 @@ def test_lines_about_a_run_that_does_not_end_say_whose_it_was(
 def test_a_line_about_a_run_whose_end_is_not_recorded_says_whose_it_was(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.claimer.LAST_WORDS", 0.1)
+    monkeypatch.setattr("tenure.worker.claimer.FINAL_SETTLE_TIMEOUT", 0.1)
     store, begun, may_end = Unreliable(), threading.Event(), threading.Event()
 
     with tenure.Jobs(store) as jobs:
@@ -128,7 +128,7 @@ def test_a_line_about_a_run_whose_end_is_not_recorded_says_whose_it_was(
             store.is_cut = True
             may_end.set()
 
-    known = facts_of(caplog, f"the end of job {id} is not recorded")
+    known = facts_of(caplog, f"outcome of job {id} not recorded")
     assert [known[name] for name in FACTS] == [id, "work", "default", 1, 1, worker.name]
 
 
@@ -167,12 +167,12 @@ def give_what_does_not_fit(word: str) -> int:
 
 
 def give_too_much(word: str) -> str:
-    return LONGEST * word
+    return MAX_JSON_BYTES * word
 
 
 def settle_and_raise(word: str) -> None:
     tenure.current().complete(word)
-    tenure.NewJob("work", {"word": {word}}).entry("a")
+    tenure.NewJob("work", {"word": {word}}).record("a")
 
 
 def snooze(word: str) -> tenure.Snooze:
@@ -215,5 +215,5 @@ def test_nothing_of_a_payload_or_a_result_is_logged_whatever_becomes_of_the_job(
     jobs.work(drain=True)
 
     assert [each for each in caplog.records if id in each.getMessage()] != []
-    shown = (HumanLines(is_coloured=False), JSONLines())
+    shown = (HumanFormatter(is_coloured=False), JSONFormatter())
     assert [each.getMessage() for each in caplog.records if any(SECRET in line.format(each) for line in shown)] == []

@@ -10,7 +10,7 @@ import pytest
 
 import tenure
 from tenure.backends.memory import Memory
-from tenure.core.operations import Claimed, ClaimRequest, Extension, Holding, Settlement
+from tenure.core.operations import Claimed, ClaimRequest, Extension, HoldStatus, Settlement
 from tenure.errors import StoreUnavailable
 from tests.tiers import only_in_all
 from tests.worker.looking import DEADLINE, job_of, until
@@ -37,7 +37,7 @@ class Unreliable(Memory):
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return self._reach(lambda: super(Unreliable, self).settle(settlements))
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         self.may_extend.wait(DEADLINE)
         return self._reach(lambda: super(Unreliable, self).extend(extensions))
 
@@ -84,10 +84,10 @@ def test_a_worker_goes_on_when_the_store_is_back_and_has_said_so_once(
         store.is_cut = False
         assert work.result(id, timeout=DEADLINE) == "done"
 
-    texts = [record.message for record in caplog.records if "the store" in record.message]
+    texts = [record.message for record in caplog.records if record.message.startswith("store ")]
     assert len(texts) == 2
-    assert texts[0] == "the store does not answer, trying on: the line is cut"
-    assert texts[1].startswith("the store answers again, after")
+    assert texts[0] == "store unavailable, retrying: the line is cut"
+    assert texts[1].startswith("store available again after")
 
 
 def test_what_ended_while_the_store_was_away_is_settled_when_it_is_back(jobs: tenure.Jobs, store: Unreliable) -> None:
@@ -201,7 +201,7 @@ def test_a_lease_that_could_not_be_kept_stops_its_handler(jobs: tenure.Jobs, sto
 def test_a_worker_that_ends_while_the_store_is_away_does_not_wait_for_ever(
     jobs: tenure.Jobs, store: Unreliable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.claimer.LAST_WORDS", 0.1)
+    monkeypatch.setattr("tenure.worker.claimer.FINAL_SETTLE_TIMEOUT", 0.1)
     begun, may_end = threading.Event(), threading.Event()
 
     @jobs.task
@@ -216,7 +216,7 @@ def test_a_worker_that_ends_while_the_store_is_away_does_not_wait_for_ever(
         may_end.set()
 
     assert worker.summary.unrecorded == 1
-    assert "jobs whose end is not recorded: 1" in caplog.text
+    assert "job outcomes not recorded: 1" in caplog.text
 
 
 def test_a_store_that_fails_in_an_unknown_way_does_not_end_the_worker(
@@ -237,7 +237,7 @@ def test_a_store_that_fails_in_an_unknown_way_does_not_end_the_worker(
             until(lambda: store.tries >= 2)
         assert work.result(id, timeout=DEADLINE) == "done"
 
-    assert caplog.text.count("the store cannot be used, trying on") == 1
+    assert caplog.text.count("claim or settle failed, retrying") == 1
     assert "a mistake" in caplog.text
 
 
@@ -296,7 +296,7 @@ def test_a_worker_that_breaks_gives_back_what_it_holds_and_says_why(
     def work() -> None: ...
 
     id = work.enqueue()
-    monkeypatch.setattr("tenure.worker.thread_executor.ThreadSlots.hand_over", fail)
+    monkeypatch.setattr("tenure.worker.thread_executor.ThreadExecutor.submit", fail)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         jobs.work(drain=True)
 

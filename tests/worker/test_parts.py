@@ -8,81 +8,81 @@ import pytest
 import tenure.testing
 from tenure.backends.memory import Memory
 from tenure.client.keeper import ticks
-from tenure.client.run import Interrupted
+from tenure.client.run import TaskInterrupted
 from tenure.core.job import Outcome
 from tenure.worker.interrupt import Interruptible
-from tenure.worker.prefetch import MOST_AHEAD, Pace
-from tenure.worker.store_retry import LONGEST_PAUSE, SHORTEST_PAUSE, PatientStore
-from tenure.worker.wakeup import Bell
+from tenure.worker.prefetch import MAX_PREFETCH, Prefetch
+from tenure.worker.store_retry import MAX_BACKOFF, MIN_BACKOFF, RetryingStore
+from tenure.worker.wakeup import Wakeup
 from tests.worker.looking import DEADLINE
 
 
 def test_a_bell_that_was_rung_is_heard_once() -> None:
-    bell = Bell()
-    bell.ring()
-    bell.ring()
+    wakeup = Wakeup()
+    wakeup.set()
+    wakeup.set()
 
-    assert bell.wait(0)
-    assert not bell.wait(0)
+    assert wakeup.wait(0)
+    assert not wakeup.wait(0)
 
 
 def test_a_bell_can_be_rung_again_after_it_was_heard() -> None:
-    bell = Bell()
+    wakeup = Wakeup()
     for _ in range(3):
-        bell.ring()
-        assert bell.wait(0)
+        wakeup.set()
+        assert wakeup.wait(0)
 
 
 def test_a_bell_wakes_who_waits() -> None:
-    bell, heard = Bell(), threading.Event()
+    wakeup, heard = Wakeup(), threading.Event()
 
     def wait() -> None:
-        if bell.wait(DEADLINE):
+        if wakeup.wait(DEADLINE):
             heard.set()
 
     thread = threading.Thread(target=wait)
     thread.start()
-    bell.ring()
+    wakeup.set()
     thread.join()
 
     assert heard.is_set()
 
 
 def test_nothing_is_held_ahead_before_anything_is_known_nor_for_slow_jobs() -> None:
-    pace = Pace()
-    assert pace.ahead == 0
+    prefetch = Prefetch()
+    assert prefetch.size == 0
 
     for _ in range(20):
-        pace.note(done=10, within=1.0, trip=0.002)
+        prefetch.record(ended=10, elapsed=1.0, round_trip=0.002)
 
-    assert pace.ahead == 0
+    assert prefetch.size == 0
 
 
 def test_about_two_trips_of_work_are_held_ahead() -> None:
-    pace = Pace()
+    prefetch = Prefetch()
     for _ in range(50):
-        pace.note(done=100, within=0.1, trip=0.02)
+        prefetch.record(ended=100, elapsed=0.1, round_trip=0.02)
 
-    assert pace.ahead in range(38, 41)
+    assert prefetch.size in range(38, 41)
 
 
 def test_what_is_held_ahead_is_bounded_and_ends_when_it_waits_too_long() -> None:
-    pace = Pace()
+    prefetch = Prefetch()
     for _ in range(50):
-        pace.note(done=1_000, within=0.01, trip=0.1)
-    assert pace.ahead == MOST_AHEAD
+        prefetch.record(ended=1_000, elapsed=0.01, round_trip=0.1)
+    assert prefetch.size == MAX_PREFETCH
 
-    pace.slow_down()
-    assert pace.ahead == 0
+    prefetch.reset()
+    assert prefetch.size == 0
 
 
 def test_a_store_that_is_away_is_asked_less_and_less_often_and_at_least_once_a_second() -> None:
-    store = PatientStore(Memory())
+    store = RetryingStore(Memory())
 
-    pauses = [store.pause() for _ in range(50)]
+    pauses = [store.next_backoff() for _ in range(50)]
 
-    assert SHORTEST_PAUSE <= pauses[0] <= 2 * SHORTEST_PAUSE
-    assert all(LONGEST_PAUSE / 2 <= each <= LONGEST_PAUSE <= 1 for each in pauses[10:])
+    assert MIN_BACKOFF <= pauses[0] <= 2 * MIN_BACKOFF
+    assert all(MAX_BACKOFF / 2 <= each <= MAX_BACKOFF <= 1 for each in pauses[10:])
 
 
 def test_what_a_call_returns_and_raises_is_given_as_values() -> None:
@@ -119,7 +119,7 @@ def test_a_call_is_interrupted_between_two_steps() -> None:
 
     ((value, error),) = answers
     assert value is None
-    assert isinstance(error, Interrupted)
+    assert isinstance(error, TaskInterrupted)
 
 
 def test_an_interrupt_never_leaves_its_call_however_late_it_comes() -> None:
@@ -136,7 +136,7 @@ def test_an_interrupt_never_leaves_its_call_however_late_it_comes() -> None:
                 call.run(lambda: sum(range(50)))
                 sum(range(100))
                 ended += 1
-        except BaseException as exc:  # noqa: BLE001 - this is what must not happen
+        except BaseException as exc:  # noqa: BLE001 - the test asserts that nothing escapes
             escaped.append(exc)
 
     current: list[Interruptible] = []
@@ -154,11 +154,11 @@ def test_an_interrupt_that_comes_when_the_call_has_returned_changes_nothing_of_i
     class Late(Interruptible):
         comes = True
 
-        def _end(self) -> None:
+        def _leave_call(self) -> None:
             if self.comes:
                 self.comes = False
-                raise Interrupted
-            super()._end()
+                raise TaskInterrupted
+            super()._leave_call()
 
     assert Late().run(lambda: 7) == (7, None)
 
@@ -179,12 +179,12 @@ def test_a_call_that_is_interrupted_before_it_begins_does_not_begin() -> None:
     value, error = call.run(lambda: begun.append(1))
 
     assert (value, begun) == (None, [])
-    assert isinstance(error, Interrupted)
+    assert isinstance(error, TaskInterrupted)
 
 
 @pytest.mark.parametrize("kind", [Exception, BaseException])
 def test_an_interrupt_is_no_exception_that_handlers_catch(kind: type[BaseException]) -> None:
-    assert issubclass(Interrupted, kind) is (kind is BaseException)
+    assert issubclass(TaskInterrupted, kind) is (kind is BaseException)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +203,6 @@ def test_a_run_that_may_be_anothers_or_was_stopped_is_not_begun(
         for name, value in changes.items():
             setattr(run.lease, name, value)
 
-        settlement = run.refusal(ticks())
+        settlement = run.rejection(ticks())
 
         assert (None if settlement is None else settlement.outcome) is outcome

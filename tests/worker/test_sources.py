@@ -14,9 +14,9 @@ from tenure.backends.memory import Memory
 from tenure.client.keeper import ticks
 from tenure.core.operations import Claimed, ClaimRequest
 from tenure.worker import Worker
-from tenure.worker.request_thread import Asker
-from tenure.worker.started_jobs import Ledger, LedgerReader, new_ledger_file, started_in
-from tenure.worker.store_retry import PatientStore, Question
+from tenure.worker.request_thread import RequestThread
+from tenure.worker.started_jobs import StartedJobs, StartedJobsReader, job_ids_of_source, new_shared_file
+from tenure.worker.store_retry import Request, RetryingStore
 from tests.tables.client_shop import SQLiteShop
 from tests.worker.looking import DEADLINE, until
 from tests.worker.test_outage import Unreliable
@@ -273,10 +273,10 @@ def test_a_source_that_does_not_answer_keeps_no_other_from_going_on(
         until(lambda: store.tries > 2)
         shop.given(30)
         until(lambda: orders.stats().total("completed") == 30)
-        failing = worker.vitals().is_store_failing
+        failing = worker.status().is_store_failing
         store.is_cut = False
         result = send.result(id, timeout=DEADLINE)
-        until(lambda: not worker.vitals().is_store_failing)
+        until(lambda: not worker.status().is_store_failing)
 
     assert failing
     assert sorted(done) == list(range(1, 31))
@@ -316,10 +316,10 @@ def test_what_a_source_gives_when_nobody_asks_any_more_is_given_back() -> None:
 
     with tenure.Jobs(store) as jobs:
         id = jobs.enqueue("send")
-        asker = Asker(PatientStore(store), lambda: None)
+        asker = RequestThread(RetryingStore(store), lambda: None)
         request = ClaimRequest(limit=1, lease=60, worker="worker", token="token")
-        answer = asker.ask(Question(settlements=[], request=request, sent_at=ticks()))
-        asker.end()
+        answer = asker.send(Request(settlements=[], claim_request=request, sent_at=ticks()))
+        asker.close()
         store.may_answer.set()
         until(lambda: [each.outcome for each in _job(jobs, id).history] == ["released"])
 
@@ -404,8 +404,8 @@ def test_what_was_started_is_written_down_with_its_source(
     jobs: tenure.Jobs, orders: tenure.Table[Any], shop: SQLiteShop
 ) -> None:
     may_end = threading.Event()
-    file = new_ledger_file()
-    reader = LedgerReader(file)
+    file = new_shared_file()
+    reader = StartedJobsReader(file)
 
     @jobs.task
     def send() -> None:
@@ -413,33 +413,37 @@ def test_what_was_started_is_written_down_with_its_source(
 
     @orders.handler
     async def invoice(row: tenure.Row) -> None:  # noqa: ARG001
-        while not may_end.is_set():  # noqa: ASYNC110 - another thread sets it
+        while not may_end.is_set():  # noqa: ASYNC110 - set by a thread
             await asyncio.sleep(0.01)
 
     shop.given(1)
     jobs.enqueue("send", id="1")
-    with Worker([jobs, orders], {}, ledger=Ledger(file)):
-        until(lambda: len(reader.started() or ()) == 2)
-        started = reader.started() or []
+    with Worker([jobs, orders], {}, started_jobs=StartedJobs(file)):
+        until(lambda: len(reader.unfinished_entries() or ()) == 2)
+        started = reader.unfinished_entries() or []
         may_end.set()
 
-    assert (started_in(0, started), started_in(1, started), started_in(2, started)) == (["1"], ["1"], [])
-    assert reader.started() == []
+    assert (job_ids_of_source(0, started), job_ids_of_source(1, started), job_ids_of_source(2, started)) == (
+        ["1"],
+        ["1"],
+        [],
+    )
+    assert reader.unfinished_entries() == []
     reader.close()
     os.close(file)
 
 
 def test_an_id_that_is_too_long_for_the_ledger_makes_it_unknown_what_was_started(shop: SQLiteShop) -> None:
-    file = new_ledger_file()
-    reader = LedgerReader(file)
+    file = new_shared_file()
+    reader = StartedJobsReader(file)
     shop.rows("create table files (id text primary key, state text default 'queued')")
     shop.rows("insert into files (id) values (printf('%.2000c', 'x'))")
     entries: list[object] = []
 
     with tenure.Table(shop.url, "files") as files:
         files.migrate()
-        files.handler(lambda row: entries.append((len(row.id), reader.started())))
-        with Worker(files, {"drain": True}, ledger=Ledger(file)) as worker:
+        files.handler(lambda row: entries.append((len(row.id), reader.unfinished_entries())))
+        with Worker(files, {"drain": True}, started_jobs=StartedJobs(file)) as worker:
             worker.join()
 
     assert entries == [(2_000, None)]
@@ -475,7 +479,7 @@ def test_the_twins_of_sources_stand_for_them(jobs: tenure.Jobs, orders: tenure.T
         assert summary.completed == 2
         shop.given(1)
         async with aio.worker(jobs, orders):
-            while len(done) < 3:  # noqa: ASYNC110 - it comes true in a thread
+            while len(done) < 3:  # noqa: ASYNC110 - changed by a thread
                 await asyncio.sleep(0.01)
 
     asyncio.run(main())
@@ -498,13 +502,13 @@ def test_what_cannot_be_worked_for_is_refused(jobs: tenure.Jobs, orders: tenure.
     jobs.task("send")(lambda: None)
     orders.handler(lambda row: row)
 
-    with pytest.raises(tenure.ConfigurationError, match="a worker needs something to work for"):
+    with pytest.raises(tenure.ConfigurationError, match="a worker needs at least one source"):
         tenure.work()
-    with pytest.raises(tenure.ConfigurationError, match="works for a Jobs, or a Table, not for 7"):
+    with pytest.raises(tenure.ConfigurationError, match="a worker needs a Jobs or a Table, not 7"):
         tenure.work(7)  # type: ignore[arg-type]
-    with pytest.raises(tenure.ConfigurationError, match="is given twice"):
+    with pytest.raises(tenure.ConfigurationError, match="was passed twice"):
         tenure.work(orders, orders.aio)
-    with pytest.raises(tenure.UnknownTask, match="under the type 'sent'; did you mean 'send'"):
+    with pytest.raises(tenure.UnknownTask, match=r"type 'sent'.*did you mean 'send'"):
         tenure.work(jobs, orders, types="sent")
 
 

@@ -1,4 +1,4 @@
-"""Handlers that take too long, lose their claim or are cancelled, and workers that end before them."""
+"""Handlers that exceed their time limit, lose their claim or are cancelled, and workers that stop before them."""
 
 import asyncio
 import logging
@@ -13,16 +13,14 @@ import pytest
 import tenure
 from tenure.core.job import Outcome
 from tenure.testing import Harness
-from tenure.worker import claimer, watchdog
-from tenure.worker import thread_executor as thread_slots
-from tenure.worker import work_source as supply
-from tenure.worker.prefetch import Pace
-from tenure.worker.store_retry import Answer, PatientStore, Question
+from tenure.worker import claimer, thread_executor, watchdog, work_source
+from tenure.worker.prefetch import Prefetch
+from tenure.worker.store_retry import Request, Response, RetryingStore
 from tests.worker.looking import DEADLINE, job_of, outcomes, until
 
 
 def spin() -> None:
-    """Work for long, in Python alone."""
+    """Run Python code for a long time without a blocking call."""
     ends_at = time.monotonic() + DEADLINE
     while time.monotonic() < ends_at:
         pass
@@ -38,7 +36,7 @@ def test_an_async_task_is_cancelled_when_its_time_is_over(jobs: tenure.Jobs) -> 
 
     job = job_of(jobs, id)
     assert job.state == "failed"
-    assert "took longer than its time limit of 0.05 seconds" in job.errors[0]
+    assert "exceeded its time limit of 0.05 seconds" in job.errors[0]
     assert "await asyncio.sleep(DEADLINE)" in job.errors[0]
 
 
@@ -47,7 +45,7 @@ def test_a_sync_task_is_interrupted_when_its_time_is_over_and_its_slot_goes_on(j
     def slow() -> None:
         try:
             spin()
-        except Exception:  # noqa: BLE001 - what many handlers do
+        except Exception:  # noqa: BLE001 - many handlers catch everything
             return
 
     @jobs.task
@@ -57,7 +55,7 @@ def test_a_sync_task_is_interrupted_when_its_time_is_over_and_its_slot_goes_on(j
     id, last = slow.enqueue(), after.using(priority=-1).enqueue()
     jobs.work(drain=True, concurrency=1)
 
-    assert "took longer than its time limit" in job_of(jobs, id).errors[0]
+    assert "exceeded its time limit" in job_of(jobs, id).errors[0]
     assert after.result(last) == "done"
 
 
@@ -83,10 +81,10 @@ def test_the_time_limit_of_a_run_is_forgotten_when_it_has_ended(jobs: tenure.Job
 
     with jobs.worker() as worker:
         quick.result(quick.enqueue(), timeout=DEADLINE)
-        slots = worker._thread_slots
+        slots = worker._thread_executor
         assert slots is not None
 
-    assert slots._limits._ends_at == {}
+    assert slots._timeouts._ends_at == {}
 
 
 def test_the_time_limit_of_a_job_goes_before_that_of_its_task(jobs: tenure.Jobs) -> None:
@@ -125,8 +123,8 @@ def test_a_time_limit_may_be_something_to_give_up_on(jobs: tenure.Jobs) -> None:
 def test_a_handler_that_goes_on_after_its_time_limit_loses_its_lease_and_its_slot(
     jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Takes long: a handler goes on after its time limit, until its lease runs out."""
-    monkeypatch.setattr(watchdog, "EVERY", 0.02)
+    """Slow: a handler continues past its time limit until its lease expires."""
+    monkeypatch.setattr(watchdog, "CHECK_INTERVAL", 0.02)
     may_end = threading.Event()
     runs = []
 
@@ -134,10 +132,10 @@ def test_a_handler_that_goes_on_after_its_time_limit_loses_its_lease_and_its_slo
     def stuck() -> str:
         runs.append(tenure.current())
         if len(runs) == 1:
-            while not may_end.wait(0.01):  # it is interrupted, and does not care
+            while not may_end.wait(0.01):  # ignores the interrupt
                 try:
                     may_end.wait(DEADLINE)
-                except tenure.Interrupted:
+                except tenure.TaskInterrupted:
                     continue
         return f"run {len(runs)}"
 
@@ -170,7 +168,7 @@ def test_a_sync_handler_is_told_that_a_cancel_was_asked_for(jobs: tenure.Jobs) -
     def slow() -> None:
         ends_at = time.monotonic() + DEADLINE
         while time.monotonic() < ends_at:
-            tenure.current().check()
+            tenure.current().raise_if_stopping()
             time.sleep(0.005)
 
     id = slow.enqueue()
@@ -221,7 +219,7 @@ def test_a_lost_claim_cancels_an_async_handler_and_its_result_is_dropped(
 
     job = job_of(jobs, id)
     assert (job.state, job.result, outcomes(job)) == ("queued", None, [Outcome.EXPIRED])
-    assert f"what job {id} did is dropped: its claim was lost" in caplog.text
+    assert f"outcome of job {id} discarded: its claim was lost" in caplog.text
 
 
 def test_a_lost_claim_is_told_to_a_sync_handler_and_its_result_is_dropped(jobs: tenure.Jobs) -> None:
@@ -229,7 +227,7 @@ def test_a_lost_claim_is_told_to_a_sync_handler_and_its_result_is_dropped(jobs: 
     def slow() -> str:
         until(lambda: tenure.current().is_lost and tenure.current().is_stopping)
         with pytest.raises(tenure.ClaimLost):
-            tenure.current().check()
+            tenure.current().raise_if_stopping()
         return "late"
 
     id = slow.enqueue()
@@ -245,33 +243,33 @@ def test_a_lost_claim_is_told_to_a_sync_handler_and_its_result_is_dropped(jobs: 
 def test_a_handler_that_blocks_the_loop_for_longer_than_its_lease_loses_nothing(
     jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Takes long: a handler blocks the loop for longer than a lease."""
+    """Slow: a handler blocks the event loop for longer than a lease."""
 
     @jobs.task
     async def blocks() -> str:
-        time.sleep(7)  # noqa: ASYNC251 - what it must not do
+        time.sleep(7)  # noqa: ASYNC251 - blocks the loop on purpose
         return "done"
 
     id = blocks.enqueue()
     with jobs.worker(lease=5):
         until(lambda: job_of(jobs, id).started_at)
         until(lambda: datetime.now(UTC) > job_of(jobs, id).started_at + timedelta(seconds=5))  # type: ignore[operator]
-        # The worker itself does not: while its loop stands still it claims nothing for that.
+        # The test reaps: the worker sends no claim, and so reaps nothing, while its loop is blocked.
         reaped = jobs.reap()
         blocks.result(id, timeout=DEADLINE)
 
     job = job_of(jobs, id)
     assert reaped == []
     assert (job.fence, job.attempts, job.history) == (1, 1, ())
-    assert "the event loop stands still" in caplog.text
+    assert "event loop blocked" in caplog.text
     assert "in blocks" in caplog.text
 
 
 def test_a_loop_that_stands_still_gives_back_what_it_has_not_begun_and_goes_on_later(
     jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(watchdog, "EVERY", 0.02)
-    monkeypatch.setattr(watchdog, "STALLED", 0.1)
+    monkeypatch.setattr(watchdog, "CHECK_INTERVAL", 0.02)
+    monkeypatch.setattr(watchdog, "LOOP_BLOCKED_AFTER", 0.1)
     may_go_on = threading.Event()
 
     @jobs.task
@@ -289,7 +287,7 @@ def test_a_loop_that_stands_still_gives_back_what_it_has_not_begun_and_goes_on_l
     blocks.enqueue()
     ids = jobs.enqueue_many(waits.job() for _ in range(3))
     with jobs.worker(concurrency=10):
-        until(lambda: "stands still" in caplog.text)
+        until(lambda: "event loop blocked" in caplog.text)
         until(lambda: all(job_of(jobs, id).state == "queued" for id in ids))
         assert in_thread.result(in_thread.enqueue(), timeout=DEADLINE) == "done"
         (shown,) = jobs.workers()
@@ -297,7 +295,7 @@ def test_a_loop_that_stands_still_gives_back_what_it_has_not_begun_and_goes_on_l
         for id in ids:
             assert waits.result(id, timeout=DEADLINE) == "done"
 
-    assert "the event loop turns again" in caplog.text
+    assert "event loop running again" in caplog.text
     assert all(job_of(jobs, id).attempts == 1 for id in ids)
     assert shown.name
 
@@ -305,8 +303,8 @@ def test_a_loop_that_stands_still_gives_back_what_it_has_not_begun_and_goes_on_l
 def test_jobs_that_wait_too_long_behind_slow_ones_are_given_back(
     jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claimer, "HOLD", 0.05)
-    monkeypatch.setattr(Pace, "ahead", 20)
+    monkeypatch.setattr(claimer, "MAX_BUFFER_TIME", 0.05)
+    monkeypatch.setattr(Prefetch, "size", 20)
     may_end = threading.Event()
 
     @jobs.task
@@ -329,21 +327,21 @@ def test_jobs_that_wait_too_long_behind_slow_ones_are_given_back(
 def test_the_pace_is_told_only_of_trips_and_of_all_the_time_since_the_last_began(
     jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Question] = []
+    asked: list[Request] = []
     told: list[tuple[float, float]] = []
 
-    class Asked(PatientStore):
-        def ask(self, question: Question) -> Answer | None:
-            asked.append(question)
-            return super().ask(question)
+    class Asked(RetryingStore):
+        def send(self, request: Request) -> Response | None:
+            asked.append(request)
+            return super().send(request)
 
-    class Told(Pace):
-        def note(self, *, done: int, within: float, trip: float) -> None:
-            told.append((within, trip))
-            super().note(done=done, within=within, trip=trip)
+    class Told(Prefetch):
+        def record(self, *, ended: int, elapsed: float, round_trip: float) -> None:
+            told.append((elapsed, round_trip))
+            super().record(ended=ended, elapsed=elapsed, round_trip=round_trip)
 
-    monkeypatch.setattr(supply, "PatientStore", Asked)
-    monkeypatch.setattr(claimer, "Pace", Told)
+    monkeypatch.setattr(work_source, "RetryingStore", Asked)
+    monkeypatch.setattr(claimer, "Prefetch", Told)
 
     @jobs.task
     def completes_by_itself() -> None:
@@ -385,7 +383,7 @@ def test_a_handler_is_told_that_the_worker_stops_and_may_go_on_until_the_grace_i
     def careful() -> str:
         begun.set()
         until(lambda: tenure.current().is_stopping)
-        tenure.current().check()
+        tenure.current().raise_if_stopping()
         return "done"
 
     id = careful.enqueue()
@@ -422,7 +420,7 @@ def test_what_does_not_end_within_the_grace_is_cancelled_or_interrupted_and_give
 def test_what_cannot_be_interrupted_is_left_behind_and_given_back(
     jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(claimer, "HURRY", 0.05)
+    monkeypatch.setattr(claimer, "INTERRUPT_TIMEOUT", 0.05)
     begun, may_end = threading.Event(), threading.Event()
 
     @jobs.task
@@ -431,7 +429,7 @@ def test_what_cannot_be_interrupted_is_left_behind_and_given_back(
         while not may_end.is_set():
             try:
                 may_end.wait(DEADLINE)
-            except tenure.Interrupted:
+            except tenure.TaskInterrupted:
                 continue
 
     id = stuck.enqueue()
@@ -441,7 +439,7 @@ def test_what_cannot_be_interrupted_is_left_behind_and_given_back(
 
     assert worker.summary.released == 1
     assert (job_of(jobs, id).state, job_of(jobs, id).attempts) == ("queued", 0)
-    assert f"job {id} did not end with the worker: it is given back" in caplog.text
+    assert f"job {id} is still running after the grace period; released for other workers" in caplog.text
 
 
 def test_stopping_now_does_not_wait_for_the_grace(jobs: tenure.Jobs) -> None:
@@ -483,7 +481,7 @@ def test_a_cancelled_work_stops_as_by_a_signal_and_is_cancelled_when_it_has_ende
 
 
 def test_idle_threads_end_after_a_while(jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_slots, "LINGER", 0.01)
+    monkeypatch.setattr(thread_executor, "IDLE_THREAD_TTL", 0.01)
 
     @jobs.task
     def work() -> str:
@@ -540,7 +538,7 @@ def test_a_handler_that_ends_badly_when_the_grace_is_over_is_given_back(jobs: te
         begun.set()
         try:
             spin()
-        except tenure.Interrupted as exc:
+        except tenure.TaskInterrupted as exc:
             raise RuntimeError("while tidying up") from exc
 
     id = jobs.enqueue(kind, max_attempts=1)
@@ -588,7 +586,7 @@ def test_a_keyboard_interrupt_that_a_task_raises_is_its_failure(jobs: tenure.Job
 
 
 def test_a_lifespan_has_the_time_that_it_needs_to_be_left(jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenure.worker.worker.PATIENCE", 0.01)
+    monkeypatch.setattr("tenure.worker.worker.THREAD_EXIT_TIMEOUT", 0.01)
     steps: list[str] = []
 
     @jobs.lifespan
@@ -606,12 +604,12 @@ def test_a_lifespan_has_the_time_that_it_needs_to_be_left(jobs: tenure.Jobs, mon
 
 
 def test_draining_goes_on_when_the_loop_has_stood_still(jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "EVERY", 0.02)
-    monkeypatch.setattr(watchdog, "STALLED", 0.1)
+    monkeypatch.setattr(watchdog, "CHECK_INTERVAL", 0.02)
+    monkeypatch.setattr(watchdog, "LOOP_BLOCKED_AFTER", 0.1)
 
     @jobs.task
     async def blocks() -> None:
-        time.sleep(0.5)  # noqa: ASYNC251 - what it must not do
+        time.sleep(0.5)  # noqa: ASYNC251 - blocks the loop on purpose
 
     jobs.enqueue_many(blocks.job() for _ in range(3))
 
@@ -626,7 +624,7 @@ def test_a_start_that_is_broken_off_leaves_no_worker_behind(jobs: tenure.Jobs, m
         raise KeyboardInterrupt
 
     before = set(threading.enumerate())
-    monkeypatch.setattr("tenure.worker.worker._result_of", interrupt)
+    monkeypatch.setattr("tenure.worker.worker._wait_for", interrupt)
     with pytest.raises(KeyboardInterrupt), jobs.worker():
         pytest.fail("it did not begin")
 

@@ -11,6 +11,6 @@ broker = RedisBroker(url=url())
 dramatiq.set_broker(broker)
 
 
-@dramatiq.actor(queue_name=QUEUE)  # type: ignore[untyped-decorator]  # it is installed for this alone
+@dramatiq.actor(queue_name=QUEUE)  # type: ignore[untyped-decorator]  # dramatiq is installed only for benchmarks
 def work(n: int, text: str) -> None:  # noqa: ARG001 - the payload has it
     noting()(n)

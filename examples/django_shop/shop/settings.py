@@ -19,7 +19,7 @@ DATABASES = {
 }
 INSTALLED_APPS = ["shop"]
 ROOT_URLCONF = "shop.urls"
-MIGRATION_MODULES = {"shop": None}  # small enough to be made without migrations: `migrate --run-syncdb`
+MIGRATION_MODULES = {"shop": None}  # no migrations: `migrate --run-syncdb` creates the tables
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SECRET_KEY = os.environ.get("SECRET_KEY", "only for trying it out")
 DEBUG = True

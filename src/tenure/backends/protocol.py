@@ -39,15 +39,16 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from tenure.core.job import Entry
+from tenure.core.job import JobRecord
 from tenure.core.operations import (
-    Beat,
     Claimed,
+    ClaimOutlook,
     ClaimRequest,
     Count,
     Enqueued,
     Extension,
-    Holding,
+    Heartbeat,
+    HoldStatus,
     Move,
     Moved,
     Page,
@@ -58,15 +59,14 @@ from tenure.core.operations import (
     Schema,
     Settlement,
     Slot,
-    Standing,
     Stats,
-    Worker,
+    WorkerInfo,
 )
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-Clock = Callable[[], datetime]
+StoreClock = Callable[[], datetime]
 """Returns the present moment, with a time zone."""
 
 SWEEP = 1_000
@@ -106,7 +106,7 @@ class Claiming(Protocol):
         """
         ...
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         """Prolong the leases that are held, and note their progress.
 
         A held lease ends `lease` seconds from now, or when it ended before if that is later; progress of None keeps
@@ -184,7 +184,7 @@ class Claiming(Protocol):
         """
         ...
 
-    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+    def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
         """Return what a claim of this job depends on, all of one moment; None if there is no such job.
 
         Of a job that is due, `ahead` counts the others that are due, of the queues and types given and of no paused
@@ -214,7 +214,7 @@ class Claiming(Protocol):
 class Backend(Claiming, Protocol):
     """A store that jobs can be enqueued in."""
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
         """Store all of these jobs, or none.
 
         An id that is stored, finished or not, is the same job: the first content wins. A key that a live job of the
@@ -268,7 +268,7 @@ class Backend(Claiming, Protocol):
         """
         ...
 
-    def beat(self, beat: Beat, ttl: float) -> None:
+    def beat(self, beat: Heartbeat, ttl: float) -> None:
         """Note a worker's sign of life, to be shown until `ttl` seconds from now; a `ttl` of 0 signs it off.
 
         A worker that fell silent is remembered for `EVIDENCE_KEPT` seconds after it was last shown, for the history of
@@ -276,19 +276,19 @@ class Backend(Claiming, Protocol):
         """
         ...
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerInfo]:
         """Return the workers that gave a sign of life, by name."""
         ...
 
 
-class Joined(Protocol):
+class TransactionOperations(Protocol):
     """Operations that are part of a transaction which somebody else commits."""
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
         """Do as `Backend.enqueue` does."""
         ...
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         """Do as `Claiming.extend` does."""
         ...
 
@@ -320,7 +320,7 @@ class Transactional(Protocol):
         """
         ...
 
-    def joined(self, connection: object) -> AbstractContextManager[Joined]:
+    def join(self, connection: object) -> AbstractContextManager[TransactionOperations]:
         """Give operations that happen in the transaction of this connection, if that is committed.
 
         The connection is the caller's, or one that `transaction` gave. An async one has to be such as

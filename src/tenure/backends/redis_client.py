@@ -13,37 +13,37 @@ from tenure.errors import ConfigurationError
 if TYPE_CHECKING:
     from tenure.backends.redis.address import Address
 
-KNOWN = {"redis.client.Redis", "redis.cluster.RedisCluster"}
-AWAITED = {"redis.asyncio.client.Redis", "redis.asyncio.cluster.RedisCluster"}
+CLIENT_CLASSES = {"redis.client.Redis", "redis.cluster.RedisCluster"}
+ASYNC_CLIENT_CLASSES = {"redis.asyncio.client.Redis", "redis.asyncio.cluster.RedisCluster"}
 
 
-class Client(Protocol):
+class RedisClient(Protocol):
     """A `redis.Redis` or `redis.RedisCluster`."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any: ...
 
 
-def is_given(store: object) -> TypeGuard["RedisStore | Client"]:
+def is_redis_store(store: object) -> TypeGuard["RedisStore | RedisClient"]:
     """Tell whether a store is named by a client."""
     return isinstance(store, RedisStore) or is_client(store)
 
 
-def given_store(store: "RedisStore | Client") -> "RedisStore":
+def as_redis_store(store: "RedisStore | RedisClient") -> "RedisStore":
     return store if isinstance(store, RedisStore) else RedisStore(store)
 
 
-def is_client(store: object) -> TypeGuard[Client]:
+def is_client(store: object) -> TypeGuard[RedisClient]:
     """Tell whether this is a client; raise if it is one that has to be awaited."""
     names = {f"{each.__module__}.{each.__qualname__}" for each in type(store).__mro__}
-    if names & AWAITED:
+    if names & ASYNC_CLIENT_CLASSES:
         raise ConfigurationError(
-            f"a {type(store).__module__}.{type(store).__qualname__} has to be awaited; give a redis.Redis, or a URL: "
+            f"{type(store).__module__}.{type(store).__qualname__} is an async client; pass a redis.Redis or a URL: "
             "AsyncJobs takes these as well"
         )
-    return bool(names & KNOWN)
+    return bool(names & CLIENT_CLASSES)
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True)
 class RedisStore:
     """The store at the server of a `redis.Redis` or `redis.RedisCluster`, for `Jobs` and `AsyncJobs`.
@@ -53,7 +53,7 @@ class RedisStore:
     how many are opened at most.
     """
 
-    client: Client = field(repr=False)
+    client: RedisClient = field(repr=False)
     _: KW_ONLY
     prefix: str = "tenure"
     timeout: float = 10.0
@@ -62,7 +62,7 @@ class RedisStore:
     def __post_init__(self) -> None:
         if not is_client(self.client):
             raise ConfigurationError(
-                f"client must be a redis.Redis or a redis.RedisCluster, not {checks.shown(self.client)}"
+                f"client must be a redis.Redis or a redis.RedisCluster, not {checks.short_repr(self.client)}"
             )
         self._address()
 

@@ -1,4 +1,4 @@
-"""`python -m tenure.cli`: the program, for a Python whose scripts are not on the path."""
+"""`python -m tenure.cli`: the `tenure` program where its script is not on PATH."""
 
 from tenure.cli.program import main
 

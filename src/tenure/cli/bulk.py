@@ -1,4 +1,4 @@
-"""Do something to many jobs: in batches, at a rate, with a bar, and stopped between two batches by Ctrl-C."""
+"""Act on many jobs: in batches, at a rate, with a progress bar. Ctrl-C stops between two batches."""
 
 import threading
 import time
@@ -14,34 +14,38 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tenure.cli.output import Output
+    from tenure.cli.output import CommandOutput
 
-BATCHES = 4
-"""How many batches a second, at most, when there is a rate."""
+MAX_BATCHES_PER_SECOND = 4
+"""Maximum number of batches a second if a rate is set."""
 
-Act = Callable[[Sequence[str]], Sequence[Moved]]
+BulkAction = Callable[[Sequence[str]], Sequence[Moved]]
 
 
 class Bulk:
-    """Ids to be acted on, so many a second. What was begun is finished: a batch is done, or it is not."""
+    """Job ids to act on at a rate. A started batch is always finished."""
 
-    def __init__(self, ids: Sequence[str], *, rate: float | None, output: "Output") -> None:
+    def __init__(self, ids: Sequence[str], *, rate: float | None, output: "CommandOutput") -> None:
         self._ids = ids
         self._rate = rate
         self._output = output
         self._stopped = threading.Event()
-        self.stopped_by = 0
+        self.stop_signal = 0
 
     @property
     def total(self) -> int:
         return len(self._ids)
 
-    def run(self, act: Act, on_moved: Callable[[Moved], None]) -> int:
-        """Act on all of them, and tell of each what became of it; return how many were acted on."""
+    def run(self, act: BulkAction, on_moved: Callable[[Moved], None]) -> int:
+        """Act on all ids and pass the result for each id to `on_moved`. Return the number of ids processed."""
         done = 0
-        size = LARGEST_BATCH if self._rate is None else max(1, min(LARGEST_BATCH, int(self._rate / BATCHES)))
+        size = (
+            LARGEST_BATCH
+            if self._rate is None
+            else max(1, min(LARGEST_BATCH, int(self._rate / MAX_BATCHES_PER_SECOND)))
+        )
         begun_at = time.monotonic()
-        with self._stopped_by_signals(), self._bar() as advance:
+        with self._stop_on_signals(), self._progress_bar() as advance:
             while done < len(self._ids) and not self._stopped.is_set():
                 batch = self._ids[done : done + size]
                 for each in act(batch):
@@ -53,11 +57,11 @@ class Bulk:
         return done
 
     @contextmanager
-    def _stopped_by_signals(self) -> Iterator[None]:
-        """Stop after the present batch at the first signal; a second has the effect that it had before."""
+    def _stop_on_signals(self) -> Iterator[None]:
+        """Stop after the current batch at the first signal. A second signal has its previous effect."""
 
         def stop(number: int, _: object) -> None:
-            self.stopped_by = number
+            self.stop_signal = number
             self._stopped.set()
             signals.restore()
 
@@ -67,15 +71,15 @@ class Bulk:
         finally:
             signals.restore()
 
-    def _bar(self) -> "AbstractContextManager[Callable[[int], None]]":
+    def _progress_bar(self) -> "AbstractContextManager[Callable[[int], None]]":
         console = self._output.console(is_error=True) if not self._output.is_json else None
         if console is None or not console.is_terminal or console.is_dumb_terminal:
             return nullcontext(lambda _: None)
-        return _drawn(console, len(self._ids))
+        return _draw_progress_bar(console, len(self._ids))
 
 
 @contextmanager
-def _drawn(console: "Console", total: int) -> Iterator[Callable[[int], None]]:
+def _draw_progress_bar(console: "Console", total: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()

@@ -1,29 +1,29 @@
-"""Retry and cancel: by ids or by conditions, rehearsed or done, one job or a million."""
+"""Retry or cancel jobs, selected by ids or filters; with --dry-run, only list them."""
 
 from collections import Counter
 from functools import partial
 
 import click
 
-from tenure.cli.bulk import Act, Bulk
-from tenure.cli.exit_codes import Code, complain
-from tenure.cli.job_table import listed
-from tenure.cli.json_output import record_of
-from tenure.cli.output import Output
-from tenure.cli.selection import Chosen, matching, named, refuse_unless
-from tenure.cli.store_options import Place
+from tenure.cli.bulk import Bulk, BulkAction
+from tenure.cli.exit_codes import ExitCode, print_error
+from tenure.cli.job_table import print_jobs
+from tenure.cli.json_output import to_record
+from tenure.cli.output import CommandOutput
+from tenure.cli.selection import Selection, get_jobs, require_state, select_matching
+from tenure.cli.store_options import StoreTarget
 from tenure.core.filters import Filters
 from tenure.core.job import LIVE, State
 from tenure.core.operations import Move, Moved
 
-MOVABLE = {Move.RETRY: frozenset({State.FAILED, State.CANCELLED}), Move.CANCEL: LIVE}
-DONE = {Move.RETRY: "retried", Move.CANCEL: "cancelled"}
+MOVABLE_STATES = {Move.RETRY: frozenset({State.FAILED, State.CANCELLED}), Move.CANCEL: LIVE}
+PAST_TENSE = {Move.RETRY: "retried", Move.CANCEL: "cancelled"}
 
 
 def move_jobs(
     move: Move,
-    place: Place,
-    output: Output,
+    place: StoreTarget,
+    output: CommandOutput,
     *,
     ids: tuple[str, ...],
     filters: Filters,
@@ -32,63 +32,59 @@ def move_jobs(
     rate: float | None,
     dry_run: bool,
 ) -> int:
-    """Move the jobs that were chosen, in one way; return the exit code."""
-    states, done = MOVABLE[move], DONE[move]
+    """Retry or cancel the selected jobs; return the exit code."""
+    states, done = MOVABLE_STATES[move], PAST_TENSE[move]
     if bool(ids) + bool(filters) + is_all != 1:
-        raise click.UsageError(
-            f"say which jobs to {move}, in one way: ids, or conditions such as --queue mail, or --all"
-        )
+        raise click.UsageError(f"select the jobs to {move} by exactly one of: ids, filters such as --queue mail, --all")
     if strange := set(filters.get("state") or ()) - states:
-        raise click.UsageError(
-            f"--state {min(strange)} cannot be: only {' or '.join(sorted(states))} jobs can be {done}"
-        )
+        raise click.UsageError(f"invalid --state {min(strange)}: only {' or '.join(sorted(states))} jobs can be {done}")
     with place.source() as store:
         if ids:
-            jobs = named(store, ids)
-            refuse_unless(states, done, jobs)
-            chosen = Chosen([job.id for job in jobs], jobs)
+            jobs = get_jobs(store, ids)
+            require_state(states, done, jobs)
+            chosen = Selection([job.id for job in jobs], jobs)
         else:
             default = frozenset({State.FAILED}) if move is Move.RETRY else LIVE
-            chosen = matching(store, {"state": sorted(default), **filters})
+            chosen = select_matching(store, {"state": sorted(default), **filters})
         if dry_run:
-            return _rehearse(chosen, done, output)
+            return _print_dry_run(chosen, done, output)
         verb = store.retry if move is Move.RETRY else store.cancel
-        return act_on(Bulk(chosen.ids, rate=rate, output=output), partial(verb, reason=reason), done, output)
+        return run_bulk(Bulk(chosen.ids, rate=rate, output=output), partial(verb, reason=reason), done, output)
 
 
-def act_on(bulk: Bulk, act: Act, done: str, output: Output) -> int:
-    """Do it, and tell what became of them; return the exit code."""
+def run_bulk(bulk: Bulk, act: BulkAction, done: str, output: CommandOutput) -> int:
+    """Run the bulk operation and print its counts; return the exit code."""
     refused: Counter[str] = Counter()
     moved: Counter[bool] = Counter()
 
     def note(each: Moved) -> None:
         if output.is_json:
-            output.record({**record_of(each), "moved": each.moved})
+            output.print_record({**to_record(each), "moved": each.moved})
         if each.refusal is not None:
             refused[each.refusal.value] += 1
         else:
             moved[each.state is State.RUNNING] += 1
 
     number = bulk.run(act, note)
-    output.say(f"{done}: {moved[False]:,}")
+    output.print_text(f"{done}: {moved[False]:,}")
     if moved[True]:
-        output.say(f"asked to stop, since they run: {moved[True]:,}")
+        output.print_text(f"running, asked to stop: {moved[True]:,}")
     for why, count in refused.items():
-        complain(f"not {done}: {count:,}, {why}")
-    if bulk.stopped_by and number < bulk.total:
-        complain(f"stopped after {number:,} of {bulk.total:,}; the same command goes on with the rest")
-        return 128 + bulk.stopped_by
-    return Code.FAILED if refused else Code.DONE
+        print_error(f"not {done}: {count:,} ({why})")
+    if bulk.stop_signal and number < bulk.total:
+        print_error(f"stopped after {number:,} of {bulk.total:,}; run the same command again for the rest")
+        return 128 + bulk.stop_signal
+    return ExitCode.FAILED if refused else ExitCode.DONE
 
 
-def _rehearse(chosen: Chosen, done: str, output: Output) -> int:
+def _print_dry_run(selection: Selection, done: str, output: CommandOutput) -> int:
     if output.is_json:
-        for id in chosen.ids:
-            output.record({"id": id, "moved": False, "why": "dry run"})
-        return Code.DONE
-    output.say(f"would be {done}: {len(chosen.ids):,}")
-    if chosen.ids:
-        listed(output, chosen.first)
-        first = f"; the first {len(chosen.first)} are shown" if len(chosen.ids) > len(chosen.first) else ""
-        output.note(f"nothing was done{first}; leave out --dry-run to do it")
-    return Code.DONE
+        for id in selection.ids:
+            output.print_record({"id": id, "moved": False, "why": "dry run"})
+        return ExitCode.DONE
+    output.print_text(f"would be {done}: {len(selection.ids):,}")
+    if selection.ids:
+        print_jobs(output, selection.first)
+        first = f" (first {len(selection.first)} shown)" if len(selection.ids) > len(selection.first) else ""
+        output.print_note(f"dry run: nothing was changed{first}; run without --dry-run to apply")
+    return ExitCode.DONE

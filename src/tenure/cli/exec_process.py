@@ -1,6 +1,7 @@
-"""A command that works on a job: a process that gets the payload on its standard input.
+"""The process of a command that `tenure exec` runs for a job. The payload is on its standard input.
 
-It is in our process group, so a terminal's Ctrl-C reaches it by itself. It does not outlive us without being told.
+The process stays in our process group, so Ctrl-C in a terminal reaches the command directly. On Linux the kernel sends
+SIGTERM to the command when this process dies.
 """
 
 import os
@@ -19,77 +20,77 @@ from typing import IO, Self
 from tenure.client.keeper import ticks
 from tenure.errors import ConfigurationError
 
-ERROR_KEPT = 4 * 1024
-"""Bytes of the standard error that are kept, from its end."""
-OUTPUT_KEPT = 1024 * 1024
-"""Bytes of the standard output that are kept; of more, nothing could become a result."""
-LINGER = 1.0
-"""Seconds that a process which the command left behind may keep its output open, until nobody reads it any more."""
-CHUNK = 64 * 1024
+MAX_ERROR_BYTES = 4 * 1024
+"""Bytes kept from the end of the standard error."""
+MAX_OUTPUT_BYTES = 1024 * 1024
+"""Bytes kept of the standard output. Longer output is too large for a result."""
+OUTPUT_DRAIN_TIMEOUT = 1.0
+"""Seconds to read on after the command has ended: a process that the command left behind may hold the pipe open."""
+CHUNK_BYTES = 64 * 1024
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How a command ended, and what it said. `output` is None if it was not kept, or was too much."""
+class CommandResult:
+    """The exit code and the output of a command. `output` is None if it exceeded the limit."""
 
     code: int
     error: str
     output: bytes | None
 
     def __str__(self) -> str:
-        """How it ended, and the end of what it wrote to the standard error."""
-        return f"{self.how}; the end of its standard error:\n{self.error}" if self.error.strip() else self.how
+        """Return the exit code or signal, and the end of the standard error."""
+        return f"{self.summary}; end of standard error:\n{self.error}" if self.error.strip() else self.summary
 
     @property
-    def how(self) -> str:
-        return f"exit code {self.code}" if self.code >= 0 else f"killed by {name_of_signal(-self.code)}"
+    def summary(self) -> str:
+        return f"exit code {self.code}" if self.code >= 0 else f"killed by {signal_name(-self.code)}"
 
 
-class Command:
-    """A command that runs. As a block, it is killed if it still runs when the block is left."""
+class ExecProcess:
+    """A running command. Leaving the block kills the command if it is still running."""
 
     def __init__(
         self, arguments: Sequence[str], *, environment: Mapping[str, str], payload: str, keeps_output: bool
     ) -> None:
-        # A file, not a pipe: a command that does not read it costs nothing.
+        # A file, not a pipe: a command that does not read its input must not block us.
         with tempfile.TemporaryFile() as file:
             file.write(payload.encode())
             file.seek(0)
-            self._process = subprocess.Popen(  # noqa: S603 - to run what the user names is what this is for
+            self._process = subprocess.Popen(  # noqa: S603 - running the user's command is the purpose
                 arguments,
                 stdin=file,
                 stdout=subprocess.PIPE if keeps_output else None,
                 stderr=subprocess.PIPE,
                 env={**os.environ, **environment},
-                preexec_fn=told_of_our_death(),  # noqa: PLW1509 - it is fit for that; see there
+                preexec_fn=parent_death_hook(),  # noqa: PLW1509 - safe, as explained there
             )
-        self._error = Passage(self._process.stderr, sys.stderr, ERROR_KEPT)
-        self._output = Passage(self._process.stdout, sys.stdout, OUTPUT_KEPT)
+        self._error = OutputTee(self._process.stderr, sys.stderr, MAX_ERROR_BYTES)
+        self._output = OutputTee(self._process.stdout, sys.stdout, MAX_OUTPUT_BYTES)
 
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def killer(self) -> int | None:
-        """Return the signal that has ended it, if one did."""
+    def ending_signal(self) -> int | None:
+        """Return the signal that ended the process, if any."""
         code = self._process.poll()
         return -code if code is not None and code < 0 else None
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         self._process.terminate()
 
     def kill(self) -> None:
         self._process.kill()
 
-    def ended(self) -> Ended:
-        """Wait for its end, and return how it was."""
+    def wait(self) -> CommandResult:
+        """Wait for the process to end; return its exit code and output."""
         code = self._process.wait()
-        until = ticks() + LINGER
-        error, output = self._error.kept(until), self._output.kept(until)
-        return Ended(
+        until = ticks() + OUTPUT_DRAIN_TIMEOUT
+        error, output = self._error.tail(until), self._output.tail(until)
+        return CommandResult(
             code=code,
             error=error.decode(errors="replace"),
-            output=None if self._output.is_cut else output,
+            output=None if self._output.is_truncated else output,
         )
 
     def __enter__(self) -> Self:
@@ -103,51 +104,51 @@ class Command:
             self._process.wait()
 
 
-class Passage:
-    """Passes on what a process writes, and keeps the end of it; without a source, nothing.
+class OutputTee:
+    """Forwards the output of a process and keeps the end of it. Without a source there is nothing to read.
 
-    In a thread, so that the process is never held up. Nobody waits for that one for long: another process may have the
-    pipe, and keep it open.
+    A background thread reads, so that the process never blocks on a full pipe. Joining the thread has a timeout: a
+    grandchild may inherit the pipe and keep it open.
     """
 
-    def __init__(self, source: IO[bytes] | None, target: IO[str], most: int) -> None:
+    def __init__(self, source: IO[bytes] | None, target: IO[str], limit: int) -> None:
         self._source = source
         self._target: int | None = target.fileno()
-        self._most = most
-        self._kept = bytearray()
-        self.is_cut = False
-        self._thread = threading.Thread(target=self._run, name="tenure-passage", daemon=True)
+        self._limit = limit
+        self._tail = bytearray()
+        self.is_truncated = False
+        self._thread = threading.Thread(target=self._run, name="tenure-output", daemon=True)
         self._thread.start()
 
-    def kept(self, until: float) -> bytes:
-        """Return what is kept when all is read, or at this time."""
+    def tail(self, until: float) -> bytes:
+        """Return the kept bytes once all output is read, or at `until` at the latest."""
         self._thread.join(max(0.0, until - ticks()))
-        return bytes(self._kept)
+        return bytes(self._tail)
 
     def _run(self) -> None:
         if self._source is None:
             return
         with self._source:
-            while chunk := os.read(self._source.fileno(), CHUNK):
-                self._pass_on(chunk)
-                self.is_cut = self.is_cut or len(self._kept) + len(chunk) > self._most
-                self._kept = (self._kept + chunk)[-self._most :]
+            while chunk := os.read(self._source.fileno(), CHUNK_BYTES):
+                self._forward(chunk)
+                self.is_truncated = self.is_truncated or len(self._tail) + len(chunk) > self._limit
+                self._tail = (self._tail + chunk)[-self._limit :]
 
-    def _pass_on(self, chunk: bytes) -> None:
+    def _forward(self, chunk: bytes) -> None:
         if self._target is None:
             return
         try:
             while chunk:
                 chunk = chunk[os.write(self._target, chunk) :]
         except OSError:
-            # Whoever read it is gone. The command is not to suffer from that.
+            # The reader closed our output. The command keeps running.
             self._target = None
 
 
-def told_of_our_death() -> Callable[[], None] | None:
-    """Return what a child has to do so that it gets SIGTERM when this process dies, or None where that cannot be had.
+def parent_death_hook() -> Callable[[], None] | None:
+    """Return a `preexec_fn` with which a child gets SIGTERM when this process dies. None where the system cannot.
 
-    Who forks has to be the main thread: the system takes the end of that thread for the death.
+    Only the main thread may fork: Linux sends the signal when the forking thread ends, not the process.
     """
     if sys.platform != "linux":
         return None
@@ -155,13 +156,13 @@ def told_of_our_death() -> Callable[[], None] | None:
         from ctypes import PyDLL
     except ImportError:
         return None
-    # Between fork and exec only what takes no lock may run, as other threads may have had any. Everything is looked up
-    # here, and a function of a PyDLL is called without letting go of the interpreter's lock; so this is fit for there.
+    # Between fork and exec, code must not take a lock: another thread may have held it at the fork. So all names are
+    # looked up here, and the call goes through PyDLL, which does not release the GIL.
     prctl, parent, exit = PyDLL(None).prctl, os.getpid(), os._exit
     set_signal, terminate, default = signal.signal, signal.SIGTERM, signal.SIG_DFL
 
     def be_told() -> None:
-        # Our own handler, which the child still has, would swallow it.
+        # The child inherits our handler, which would swallow the signal.
         set_signal(terminate, default)
         prctl(PR_SET_PDEATHSIG, int(terminate))
         if os.getppid() != parent:
@@ -170,19 +171,19 @@ def told_of_our_death() -> Callable[[], None] | None:
     return be_told
 
 
-def name_of_signal(number: int) -> str:
+def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def must_be_runnable(name: str) -> None:
-    """Raise if there is no such command, or it cannot be run."""
+def require_runnable(name: str) -> None:
+    """Raise if the command does not exist or is not executable."""
     if shutil.which(name) is not None:
         return
     if os.sep in name:
-        remedy = "make it executable with `chmod +x`" if Path(name).is_file() else "there is no such file"
+        remedy = "it is not executable; run `chmod +x` on it" if Path(name).is_file() else "no such file"
     else:
-        remedy = f"it is not on the path; for one in this folder write ./{name}"
-    raise ConfigurationError(f"{name!r} cannot be run: {remedy}")
+        remedy = f"it is not on PATH; for a file in this folder, write ./{name}"
+    raise ConfigurationError(f"cannot run {name!r}: {remedy}")

@@ -1,41 +1,41 @@
-"""One attempt at a job by a command: it runs while the claim is held, and the job is settled by how it ended."""
+"""Run a command for one claim: keep the lease while the command runs, then settle the job by the exit code."""
 
 import json
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.cli.exec_process import OUTPUT_KEPT, Command, Ended
-from tenure.cli.exit_codes import complain, told
-from tenure.cli.json_output import plain
+from tenure.cli.exec_process import MAX_OUTPUT_BYTES, CommandResult, ExecProcess
+from tenure.cli.exit_codes import error_line, print_error
+from tenure.cli.json_output import to_json_value
 from tenure.cli.signals import Signals, is_from_terminal
-from tenure.client.claim import TAKEN, Claim
+from tenure.client.claim import TAKEN_OVER, Claim
 from tenure.client.keeper import ticks
-from tenure.client.run import Stop
+from tenure.client.run import StopReason
 from tenure.core import transitions
 from tenure.core.answers import Retry
-from tenure.core.checks import clean
+from tenure.core.checks import replace_unstorable
 from tenure.core.job import Outcome
 from tenure.core.operations import Settlement
-from tenure.core.payload import LONGEST, encode
+from tenure.core.payload import MAX_JSON_BYTES, encode
 from tenure.errors import ClaimLost, ConfigurationError, StoreUnavailable, TenureError
 from tenure.signals import SIGNALS
 
-TRY_AGAIN = 75
-"""The exit code by which a command asks to be tried again: EX_TEMPFAIL, of sysexits.h."""
-HURRY = 10.0
-"""Seconds that a command has to end when it was told to, until it is killed."""
-PATIENCE = 30.0
-"""Seconds for which a store that does not answer is told the end of a job."""
-MOMENT = 0.1
-"""Seconds in which a signal to all of our group reaches us, after it has ended the command."""
-STEP = 0.5
-"""Seconds after which the claim is looked at, though nobody told of a loss: whoever would may be held up."""
+RETRY_EXIT_CODE = 75
+"""Exit code that asks for a retry: EX_TEMPFAIL in sysexits.h."""
+KILL_DELAY = 10.0
+"""Seconds from SIGTERM to SIGKILL for a command that has to stop."""
+SETTLE_TIMEOUT = 30.0
+"""Seconds for which a settlement is retried while the store is unavailable."""
+GROUP_SIGNAL_DELAY = 0.1
+"""Seconds to wait for a signal to our process group that has already ended the command."""
+CHECK_INTERVAL = 0.5
+"""Longest time in seconds between two checks of the claim: the keeper thread may report a loss late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is run for each job, and what its ends mean."""
+class ExecConfig:
+    """The command to run for each job, and the meaning of its exit codes."""
 
     command: tuple[str, ...]
     grace: float
@@ -44,50 +44,50 @@ class Order:
     url: str | None
 
 
-class Attempt:
-    """Made for one claim, and run once, in the main thread. `why` says in a few words why it ended as it did."""
+class ExecRun:
+    """Runs the command for one claim, once, in the main thread. `reason` says briefly why the run ended so."""
 
-    def __init__(self, claim: Claim, order: Order, signals: Signals) -> None:
+    def __init__(self, claim: Claim, config: ExecConfig, signals: Signals) -> None:
         self._claim = claim
-        self._order = order
+        self._config = config
         self._signals = signals
-        self.why = ""
-        self._stop: Stop | None = None
+        self.reason = ""
+        self._stop_reason: StopReason | None = None
         self._outcome: Outcome | None = None
-        claim.lease.on_bad_news = lambda _: signals.wake()
+        claim.lease.on_lost_or_cancelled = lambda _: signals.wake()
 
     def run(self) -> Outcome | None:
-        """Return how the claim ended; None if it was lost, and nothing was written."""
+        """Return the outcome; None if the claim was lost and nothing was written."""
         try:
             with self._claim:
-                ended = self._work()
-                self.why = ended.how if self._stop is None else f"{self._stop}; {ended.how}"
-                self._record(self._settlement(ended))
+                ended = self._run_command()
+                self.reason = ended.summary if self._stop_reason is None else f"{self._stop_reason}; {ended.summary}"
+                self._settle(self._settlement(ended))
         except ClaimLost as exc:
-            complain(told(exc))
+            print_error(error_line(exc))
             return None
         except StoreUnavailable as exc:
             raise StoreUnavailable(
-                f"the work on job {self._claim.id!r} is done, but its end ({self._outcome}) is not recorded, as the "
-                f"store did not answer for {PATIENCE:g} s: {exc}; the job is run again when its lease has run out"
+                f"the command for job {self._claim.id!r} has ended, but its outcome ({self._outcome}) is not recorded: "
+                f"store unavailable for {SETTLE_TIMEOUT:g} s: {exc}; the job runs again after its lease has expired"
             ) from exc
         return self._outcome
 
-    def _work(self) -> Ended:
+    def _run_command(self) -> CommandResult:
         try:
-            command = Command(
-                self._order.command,
+            command = ExecProcess(
+                self._config.command,
                 environment=self._environment(),
-                payload=f"{encode(plain(self._claim.job.payload), 'payload')}\n",
-                keeps_output=self._order.keeps_result,
+                payload=f"{encode(to_json_value(self._claim.job.payload), 'payload')}\n",
+                keeps_output=self._config.keeps_result,
             )
         except OSError as exc:
             with suppress(TenureError):
                 self._claim.release()
-            raise ConfigurationError(f"{self._order.command[0]!r} cannot be run: {exc.strerror}") from None
+            raise ConfigurationError(f"cannot run {self._config.command[0]!r}: {exc.strerror}") from None
         with command:
             self._watch(command)
-            return command.ended()
+            return command.wait()
 
     def _environment(self) -> dict[str, str]:
         claim, job = self._claim, self._claim.job
@@ -100,103 +100,107 @@ class Attempt:
             "TENURE_ATTEMPT": str(job.attempts),
             "TENURE_TYPE": job.type,
             "TENURE_QUEUE": job.queue,
-            **({} if self._order.url is None else {"TENURE_URL": self._order.url}),
+            **({} if self._config.url is None else {"TENURE_URL": self._config.url}),
         }
 
-    def _watch(self, command: Command) -> None:
-        """Return when the command has ended, by itself or because it had to."""
+    def _watch(self, command: ExecProcess) -> None:
+        """Wait until the command has ended. Stop it on a lost claim, a cancel, a signal or its time limit."""
         timeout = self._claim.job.timeout
         limit_at = None if timeout is None else ticks() + timeout
         kill_at: float | None = None
         while command.is_running():
             now = ticks()
             stop = self._reason_to_stop(now, limit_at)
-            # A loss weighs more than any other reason: who has lost the job is not to go on through a long grace.
-            if stop is not None and (self._stop is None or (stop is Stop.LOST and self._stop is not Stop.LOST)):
-                self._stop = stop
-                kill_at = now + (self._order.grace if stop is Stop.SHUTDOWN else HURRY)
-                if not (stop is Stop.SHUTDOWN and is_from_terminal(self._signals.received[0])):
-                    command.ask_to_end()
+            # A lost claim overrides an earlier reason: the command must not run on through a long grace period.
+            if stop is not None and (
+                self._stop_reason is None or (stop is StopReason.LOST and self._stop_reason is not StopReason.LOST)
+            ):
+                self._stop_reason = stop
+                kill_at = now + (self._config.grace if stop is StopReason.SHUTDOWN else KILL_DELAY)
+                if not (stop is StopReason.SHUTDOWN and is_from_terminal(self._signals.received[0])):
+                    command.terminate()
             if len(self._signals.received) > 1 or (kill_at is not None and now >= kill_at):
                 command.kill()
             next_at = kill_at if kill_at is not None else limit_at
-            self._signals.wait(STEP if next_at is None or next_at <= now else min(STEP, next_at - now))
-        # A signal to all of our group, as Ctrl-C is, may have ended the command before it was heard or looked at here.
-        until = ticks() + MOMENT
-        while command.killer() in SIGNALS and not self._signals.received and (now := ticks()) < until:
+            self._signals.wait(
+                CHECK_INTERVAL if next_at is None or next_at <= now else min(CHECK_INTERVAL, next_at - now)
+            )
+        # Ctrl-C goes to the whole process group and may end the command before this process has handled the signal.
+        until = ticks() + GROUP_SIGNAL_DELAY
+        while command.ending_signal() in SIGNALS and not self._signals.received and (now := ticks()) < until:
             self._signals.wait(until - now)
-        if self._stop is None and self._signals.received:
-            self._stop = Stop.SHUTDOWN
+        if self._stop_reason is None and self._signals.received:
+            self._stop_reason = StopReason.SHUTDOWN
 
-    def _reason_to_stop(self, now: float, limit_at: float | None) -> Stop | None:
+    def _reason_to_stop(self, now: float, limit_at: float | None) -> StopReason | None:
         if self._claim.is_lost:
-            return Stop.LOST
+            return StopReason.LOST
         if self._claim.cancel_requested:
-            return Stop.CANCEL
+            return StopReason.CANCEL
         if self._signals.received:
-            return Stop.SHUTDOWN
-        return Stop.TIME_LIMIT if limit_at is not None and now >= limit_at else None
+            return StopReason.SHUTDOWN
+        return StopReason.TIME_LIMIT if limit_at is not None and now >= limit_at else None
 
-    def _settlement(self, ended: Ended) -> Settlement:
-        """Return how the job ends, by how the command did and why it was stopped, if it was."""
+    def _settlement(self, result: CommandResult) -> Settlement:
+        """Return the settlement for an exit code and, if the command was stopped, for the reason."""
         claim, hold = self._claim, self._claim.lease.hold
-        if self._stop is Stop.LOST:
-            raise claim.lost(TAKEN if claim.lease.is_over else "its lease could not be extended in time")
-        if self._stop is Stop.TIME_LIMIT:
-            return claim.failure(f"its time limit of {claim.job.timeout:g} s has passed: {ended}")
-        if ended.code == 0:
-            return self._completion(ended)
-        if self._stop is Stop.CANCEL:
-            return transitions.cancelled(hold, f"{self._stop}; {ended.how}")
-        return transitions.released(hold) if self._stop is Stop.SHUTDOWN else self._failure(ended)
+        if self._stop_reason is StopReason.LOST:
+            raise claim.lost_error(TAKEN_OVER if claim.lease.is_over else "its lease could not be extended in time")
+        if self._stop_reason is StopReason.TIME_LIMIT:
+            return claim.failure(f"time limit of {claim.job.timeout:g} s exceeded: {result}")
+        if result.code == 0:
+            return self._completion(result)
+        if self._stop_reason is StopReason.CANCEL:
+            return transitions.build_cancellation(hold, f"{self._stop_reason}; {result.summary}")
+        return transitions.build_release(hold) if self._stop_reason is StopReason.SHUTDOWN else self._failure(result)
 
-    def _failure(self, ended: Ended) -> Settlement:
+    def _failure(self, result: CommandResult) -> Settlement:
         claim = self._claim
-        if ended.code in self._order.give_up_on:
-            return claim.failure(str(ended), final=True)
-        if ended.code == TRY_AGAIN:
-            return claim.ending_by(Retry(why=str(ended)))
-        return claim.failure(str(ended))
+        if result.code in self._config.give_up_on:
+            return claim.failure(str(result), final=True)
+        if result.code == RETRY_EXIT_CODE:
+            return claim.settlement_for_error(Retry(why=str(result)))
+        return claim.failure(str(result))
 
-    def _completion(self, ended: Ended) -> Settlement:
+    def _completion(self, result: CommandResult) -> Settlement:
         hold = self._claim.lease.hold
-        if not self._order.keeps_result:
-            return transitions.completed(hold)
-        if ended.output is None:
-            complain(f"the result of job {hold.id!r} has more than {OUTPUT_KEPT:,} bytes and is dropped")
-            return transitions.completed_without_result(hold)
-        settlement, mistake = self._claim.ending_with(result_of(ended.output))
+        if not self._config.keeps_result:
+            return transitions.build_completion(hold)
+        if result.output is None:
+            print_error(f"result of job {hold.id!r} dropped: more than {MAX_OUTPUT_BYTES:,} bytes")
+            return transitions.build_completion_without_result(hold)
+        settlement, mistake = self._claim.settlement_for_result(parse_result(result.output))
         if mistake is not None:
-            complain(told(mistake))
+            print_error(error_line(mistake))
         elif settlement.result_dropped:
-            complain(f"the result of job {hold.id!r} has more than {LONGEST:,} bytes of JSON and is dropped")
+            print_error(f"result of job {hold.id!r} dropped: more than {MAX_JSON_BYTES:,} bytes of JSON")
         return settlement
 
-    def _record(self, settlement: Settlement) -> None:
-        """Tell the store how the job ended; if it does not answer, again, at last by leaving the block."""
+    def _settle(self, settlement: Settlement) -> None:
+        """Settle the claim; retry while the store is unavailable. Leaving the claim's block sends it a last time."""
         self._outcome = settlement.outcome
-        until = ticks() + PATIENCE
-        is_said = False
+        until = ticks() + SETTLE_TIMEOUT
+        is_reported = False
         while True:
             try:
                 return self._claim.settle(settlement)
             except StoreUnavailable as exc:
                 if ticks() >= until or len(self._signals.received) > 1:
                     return None
-                if not is_said:
-                    complain(f"the store does not answer, trying on for {PATIENCE:g} s: {told(exc)}")
-                is_said = True
-            self._signals.wait(STEP)
+                if not is_reported:
+                    print_error(f"store unavailable, retrying for {SETTLE_TIMEOUT:g} s: {error_line(exc)}")
+                is_reported = True
+            self._signals.wait(CHECK_INTERVAL)
 
 
-def result_of(output: bytes) -> Any:
-    """Return what a command wrote as the result of its job: what the JSON says, else the text, None for nothing."""
-    text = clean(output.decode(errors="replace")).rstrip("\r\n")
+def parse_result(output: bytes) -> Any:
+    """Return the output of a command as a job result: parsed JSON, else text; None if there is no output."""
+    text = replace_unstorable(output.decode(errors="replace")).rstrip("\r\n")
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return text or None
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+def _reject_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not valid JSON")

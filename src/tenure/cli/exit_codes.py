@@ -1,4 +1,4 @@
-"""How a command ends: with which exit code, and which line about what went wrong."""
+"""Exit codes, and the line that a command prints for an error."""
 
 import os
 import signal
@@ -11,12 +11,12 @@ import click
 
 from tenure.errors import ClaimLost, JobEnded, KeyTaken, TenureError
 
-# A click before 8.2 prints that help by itself.
+# click before 8.2 prints the help itself.
 NoArguments: type[click.UsageError] = getattr(click.exceptions, "NoArgsIsHelpError", click.NoSuchOption)
 
 
-class Code(IntEnum):
-    """The exit codes; beside them, 128 and the number of a signal that ended it."""
+class ExitCode(IntEnum):
+    """The exit codes. A program ended by a signal exits with 128 plus the number of the signal."""
 
     DONE = 0
     FAILED = 1
@@ -24,8 +24,8 @@ class Code(IntEnum):
     NOTHING_DUE = 3
 
 
-class Exit(Exception):  # noqa: N818 - it is no error
-    """The program ends, and has said why."""
+class Exit(Exception):  # noqa: N818 - not an error
+    """Ends the program. The reason is already printed."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -33,63 +33,63 @@ class Exit(Exception):  # noqa: N818 - it is no error
 
 
 @contextmanager
-def ended_by() -> Iterator[None]:
-    """Turn what can go wrong into one line and an exit code. A mistake of ours goes on, with its traceback."""
+def exit_on_errors() -> Iterator[None]:
+    """Turn expected errors into one line and an exit code. A bug in tenure propagates with its traceback."""
     try:
         yield
     except click.exceptions.Exit as exc:
         raise Exit(exc.exit_code) from None
     except NoArguments as exc:
         click.echo(exc.format_message(), err=True)
-        raise Exit(Code.MISUSE) from None
+        raise Exit(ExitCode.MISUSE) from None
     except click.UsageError as exc:
-        raise refused(exc.format_message(), exc.ctx) from None
+        raise exit_with_usage_error(exc.format_message(), exc.ctx) from None
     except click.ClickException as exc:
-        raise refused(exc.format_message(), None) from None
+        raise exit_with_usage_error(exc.format_message(), None) from None
     except TenureError as exc:
-        raise stopped(told(exc), code_of(exc)) from None
+        raise exit_with_error(error_line(exc), exit_code_of(exc)) from None
     except (KeyboardInterrupt, click.Abort):
         raise Exit(128 + signal.SIGINT) from None
     except OSError as exc:
-        # What stands in the buffer could not be written, and is not to be tried again at exit.
+        # Drop the buffer that could not be written, or Python writes it again at exit.
         if isinstance(exc, BrokenPipeError):
             _drop_output()
             raise Exit(128 + signal.SIGPIPE) from None
         if exc.filename is None:
             _drop_output()
         where = f"{exc.filename!r}: " if exc.filename is not None else ""
-        raise stopped(f"{where}{exc.strerror or exc}", Code.MISUSE) from None
+        raise exit_with_error(f"{where}{exc.strerror or exc}", ExitCode.MISUSE) from None
 
 
-def code_of(error: TenureError) -> Code:
-    """Return the code for an error: that of what did not work, or that of what could not even be tried."""
-    return Code.FAILED if isinstance(error, ClaimLost | KeyTaken | JobEnded) else Code.MISUSE
+def exit_code_of(error: TenureError) -> ExitCode:
+    """Return FAILED if the store rejected the operation, MISUSE if the operation could not be tried."""
+    return ExitCode.FAILED if isinstance(error, ClaimLost | KeyTaken | JobEnded) else ExitCode.MISUSE
 
 
-def told(error: TenureError) -> str:
-    """Return all that an error says, in one line."""
+def error_line(error: TenureError) -> str:
+    """Return the message and the notes of an error in one line."""
     return " ".join(" ".join(part.split()) for part in (str(error), *(f"({note})" for note in _notes(error))))
 
 
-def complain(message: str) -> None:
-    """Say what went wrong, if anybody can be told: the exit code says it in any case."""
+def print_error(message: str) -> None:
+    """Print an error to the standard error. Ignore a closed stream: the exit code reports the failure anyway."""
     try:
         click.echo(f"tenure: {message}", err=True)
     except OSError:
         _drop_output()
 
 
-def stopped(message: str, code: int) -> Exit:
-    """Return the end of the program, having said why it ends."""
-    complain(message)
+def exit_with_error(message: str, code: int) -> Exit:
+    """Print an error; return the exception that ends the program."""
+    print_error(message)
     return Exit(code)
 
 
-def refused(message: str, context: click.Context | None) -> Exit:
-    """Return the end of the program for a command line that cannot be understood."""
-    help = f" (`{context.command_path} --help` has examples)" if context is not None else ""
+def exit_with_usage_error(message: str, context: click.Context | None) -> Exit:
+    """Print an error in the command line; return the exception that ends the program."""
+    help = f" (see `{context.command_path} --help`)" if context is not None else ""
     text = " ".join(message.split())
-    return stopped(f"{text[:1].lower()}{text[1:].removesuffix('.')}{help}", Code.MISUSE)
+    return exit_with_error(f"{text[:1].lower()}{text[1:].removesuffix('.')}{help}", ExitCode.MISUSE)
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -1,6 +1,6 @@
-"""The program `tenure`: which commands there are, and how it ends.
+"""The program `tenure`: commands, start and exit code.
 
-A command is imported when it is used, so that the program starts quickly, whatever the others need.
+A command is imported when it is used: the program starts quickly even if other commands need slow imports.
 """
 
 import io
@@ -12,82 +12,82 @@ from typing import Any, NoReturn
 
 import click
 
-from tenure.cli.exit_codes import Exit, ended_by
+from tenure.cli.exit_codes import Exit, exit_on_errors
 
-DOCUMENTATION = """
+HELP_EPILOG = """
 Every command takes --json, for JSON lines, and --help, with examples.
 
 \b
-The store is the first of these that is there:
+The store is the first of these that is set:
   --url URL             sqlite:///tenure.db, postgresql://db/app, redis://db/0
-  --app MODULE:OBJECT   that of your Jobs
+  --app MODULE:OBJECT   the store of your Jobs
   $TENURE_URL
-  ./tenure.db
-`tenure config` says which it is, and why.
+  ./tenure.db           the default
+`tenure config` shows the store, and where it is set.
 
 \b
-Exit codes: 0 done, 1 the work failed, 2 misuse or the store is not
-available, 3 nothing is due; 128 and the number of a signal that ended it.
+Exit codes: 0 success, 1 failure, 2 wrong usage or store unavailable,
+3 nothing due, 128 + n ended by signal n.
 """
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Run": {
-        "work": "Run the tasks of your Jobs, the rows of your tables.",
-        "exec": "Run a command for each job: a queue for the shell.",
-        "enqueue": "Store jobs.",
+        "work": "Run a worker for your Jobs and Tables.",
+        "exec": "Run a shell command for each job.",
+        "enqueue": "Enqueue jobs.",
     },
-    "See": {
-        "stats": "Count the jobs by queue, type and state.",
+    "Inspect and manage": {
+        "stats": "Count jobs by queue, type and state.",
         "jobs": "List, show, retry, cancel, delete and purge jobs.",
         "queues": "List, pause and resume queues.",
-        "workers": "Show the workers, and what they hold.",
-        "explain": "Say why a job is not running.",
+        "workers": "List workers and the jobs that they hold.",
+        "explain": "Explain why a job is not running.",
     },
     "Claim by hand": {
-        "claim": "Take due jobs; print the claims.",
-        "complete": "End claims: the jobs are done.",
-        "fail": "End claims: the jobs failed.",
-        "release": "End claims: give the jobs back.",
-        "extend": "Prolong claims.",
-        "reap": "Take back claims of holders that are gone.",
+        "claim": "Claim due jobs and print the claims.",
+        "complete": "Complete claimed jobs.",
+        "fail": "Record a failure of claimed jobs.",
+        "release": "Return claimed jobs to their queue.",
+        "extend": "Extend the lease of claims.",
+        "reap": "Reap expired claims, or all claims of a dead worker.",
     },
     "Set up": {
-        "config": "Say which store is used, and why.",
-        "migrate": "Bring the schema of a store or a table up to date.",
-        "sql": "Print the statements that a store or a table runs.",
-        "doctor": "Say what is wrong with a table, and what to do.",
-        "demo": "See it work: processes race, one is killed.",
-        "completion": "Print what completes commands in your shell.",
+        "config": "Show which store is used, and why.",
+        "migrate": "Create or update the schema of a store or a Table.",
+        "sql": "Print the SQL of a store or a Table.",
+        "doctor": "Check a Table or a store for problems.",
+        "demo": "Watch workers race while one is killed.",
+        "completion": "Print the completion script for your shell.",
     },
 }
-"""The commands, by what they are for, each with what it says of itself."""
+"""The commands by purpose, each with its short help."""
 
-VARIABLE = "_TENURE_COMPLETE"
-"""The environment variable by which a shell asks for completions."""
+COMPLETION_VARIABLE = "_TENURE_COMPLETE"
+"""Environment variable in which a shell requests completions."""
 
-NAMES = [name for section in SECTIONS.values() for name in section]
+COMMAND_NAMES = [name for section in SECTIONS.values() for name in section]
 
 
 class Program(click.Group):
-    """Knows its commands by name, and imports only the one that is asked for."""
+    """Knows the commands by name and imports only the requested command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own
-        return NAMES
+        return COMMAND_NAMES
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's own
-        if cmd_name not in NAMES:
+        if cmd_name not in COMMAND_NAMES:
             return None
-        module = import_module(f"tenure.cli.commands.{PLACES.get(cmd_name, cmd_name)}")
+        module = import_module(f"tenure.cli.commands.{COMMAND_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.COMMANDS[cmd_name]
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in NAMES:
-            from tenure.core.checks import nearest
+        if args and not args[0].startswith("-") and args[0] not in COMMAND_NAMES:
+            from tenure.core.checks import did_you_mean
 
-            ctx.fail(f"there is no command {args[0]!r}{nearest(args[0], NAMES)}")
+            ctx.fail(f"unknown command {args[0]!r}{did_you_mean(args[0], COMMAND_NAMES)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's own
@@ -96,13 +96,15 @@ class Program(click.Group):
                 formatter.write_dl([(name, text) for name, text in commands.items()], col_max=14)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's own
-        for part in DOCUMENTATION.strip().split("\n\n"):
+        for part in HELP_EPILOG.strip().split("\n\n"):
             formatter.write_paragraph()
             formatter.write_text(part)
 
 
-PLACES = dict.fromkeys(("claim", "complete", "fail", "release", "extend", "reap"), "claims") | {"exec": "execute"}
-"""The modules of those commands that have not one of their own name."""
+COMMAND_MODULES = dict.fromkeys(("claim", "complete", "fail", "release", "extend", "reap"), "claims") | {
+    "exec": "execute"
+}
+"""Modules of the commands whose module has another name."""
 
 
 @click.command(
@@ -113,25 +115,25 @@ PLACES = dict.fromkeys(("claim", "complete", "fail", "release", "extend", "reap"
 @click.version_option(package_name="tenure", message="tenure %(version)s")
 @click.pass_context
 def program(context: click.Context) -> None:
-    """Race-free job claiming: atomic, leased, fenced."""
+    """A job queue with atomic, leased and fenced claims."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the program, and end this process with its exit code."""
-    _mend_streams()
+    """Run the program and exit the process with its exit code."""
+    _repair_streams()
     code = run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the program; return its exit code, whatever went wrong with the input, the store or the terminal."""
+    """Run the program. Return its exit code, also for errors of the input, the store or the terminal."""
     try:
-        with ended_by():
-            if VARIABLE in os.environ:
-                return _complete(os.environ[VARIABLE])
-            # Not by `main` of click, which has its own way to end when the output is closed.
+        with exit_on_errors():
+            if COMPLETION_VARIABLE in os.environ:
+                return _complete(os.environ[COMPLETION_VARIABLE])
+            # Not click's `main`, which exits in its own way when the output is closed.
             with program.make_context("tenure", list(arguments)) as context:
                 answer: Any = program.invoke(context)
             sys.stdout.flush()
@@ -141,30 +143,30 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _complete(instruction: str) -> int:
-    """Answer the shell, which asks what a word could become."""
+    """Print completions for the shell."""
     from click.shell_completion import shell_complete
 
-    return shell_complete(program, {}, "tenure", VARIABLE, instruction)
+    return shell_complete(program, {}, "tenure", COMPLETION_VARIABLE, instruction)
 
 
-def _mend_streams() -> None:
-    """Have streams that can be written to, whatever was closed, and whatever characters they know."""
+def _repair_streams() -> None:
+    """Make the standard streams writable, even if they were closed or their encoding lacks characters."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest that is free. Otherwise the next file to be opened has the number of a stream, for which
-            # processes that are started take it.
+            # `os.open` returns the lowest free number. Otherwise the next opened file would get the number of a
+            # standard stream, and child processes would use that file as the stream.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for the whole process
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for the whole process
     if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
-        # With $PYTHONUNBUFFERED Python drops what a pipe does not take at once.
+        # With $PYTHONUNBUFFERED, Python drops output that a full pipe does not accept at once.
         sys.stdout = open(1, "w", encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115 - as above
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Written through to its buffer: some versions of Python, such as 3.11.7, lose some of what they hold back
-            # if several threads write at once, and write what was in memory instead (gh-119506).
+            # Write through to the buffer: some versions of Python, such as 3.11.7, lose pending text if several threads
+            # write at once, and write stale memory instead (gh-119506).
             stream.reconfigure(errors="replace", write_through=True)

@@ -1,7 +1,7 @@
-"""Take back what a dead worker held: started by a supervisor, with its message on the standard input.
+"""Reap the claims of a dead worker. The supervisor starts this process and sends its message on the standard input.
 
-`python -m tenure.cli.reaper URL MODULE:OBJECT...`, without one the URL is empty: in a process of its own, since the
-supervisor imports nothing of the user's and has no store.
+`python -m tenure.cli.reaper URL MODULE:OBJECT...`; the URL may be empty. A separate process, since the supervisor
+neither imports user code nor opens a store.
 """
 
 import os
@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NoReturn
 
-from tenure.cli.exit_codes import Exit, ended_by
-from tenure.cli.work_targets import sources_in
+from tenure.cli.exit_codes import Exit, exit_on_errors
+from tenure.cli.work_targets import import_sources
 from tenure.client.keeper import ticks
 from tenure.errors import StoreUnavailable
-from tenure.supervisor import reap_dead, sign_off_dead
-from tenure.worker.sources import AnySource, homes_of
+from tenure.supervisor import deregister_dead, reap_dead
+from tenure.worker.sources import AnySource, all_jobs_of
 
-PATIENCE = 20.0
-"""Seconds for a store that does not answer: less than the supervisor has."""
-PAUSE = 0.5
+STORE_RETRY_TIMEOUT = 20.0
+"""Seconds to retry an unavailable store: less than the supervisor waits for this process."""
+RETRY_DELAY = 0.5
 
 
 def main(url: str, *targets: str) -> int:
     try:
-        with ended_by(), ExitStack() as opened:
-            # Even with a URL the app is imported: it may change the folder from which a path in it counts.
-            sources = sources_in(targets, url or None)
+        with exit_on_errors(), ExitStack() as opened:
+            # Import the app even if there is a URL: the app may change the folder that a relative path refers to.
+            sources = import_sources(targets, url or None)
             for source in sources:
                 opened.enter_context(source)
             _reap(sources, sys.stdin.buffer.read())
@@ -37,27 +37,27 @@ def main(url: str, *targets: str) -> int:
 
 
 def _reap(sources: Sequence[AnySource], message: bytes) -> None:
-    """Take back what the message says; what is taken back stays so if it has to be tried again."""
-    ends_at = ticks() + PATIENCE
+    """Reap the claims in the message. A retry does not reap a claim twice."""
+    ends_at = ticks() + STORE_RETRY_TIMEOUT
     while True:
         try:
             for number, source in enumerate(sources):
-                reap_dead(source._backend, message, source=number)
-            for home in homes_of(sources):
-                sign_off_dead(home._backend, message)
+                reap_dead(source._backend, message, source_index=number)
+            for jobs in all_jobs_of(sources):
+                deregister_dead(jobs._backend, message)
         except StoreUnavailable:
             if ticks() >= ends_at:
                 raise
-            time.sleep(PAUSE)
+            time.sleep(RETRY_DELAY)
         else:
             return
 
 
-def end(code: int) -> NoReturn:
-    """End at once: the app may have started threads that do not."""
+def exit_at_once(code: int) -> NoReturn:
+    """Exit at once: the app may have started threads that never end."""
     sys.stderr.flush()
     os._exit(code)
 
 
 if __name__ == "__main__":
-    end(main(*sys.argv[1:]))
+    exit_at_once(main(*sys.argv[1:]))

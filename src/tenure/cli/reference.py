@@ -1,6 +1,6 @@
-"""The manual of the command line, made from the commands themselves: `python -m tenure.cli.reference`.
+"""Generate the manual of the command line: `python -m tenure.cli.reference`.
 
-What a command says of itself with --help is all that there is to say, so the manual cannot differ from it.
+The manual consists of the help texts of the commands, so it always matches --help.
 """
 
 import inspect
@@ -9,22 +9,22 @@ from collections.abc import Iterator
 
 import click
 
-from tenure.cli.program import DOCUMENTATION, SECTIONS, program
+from tenure.cli.program import HELP_EPILOG, SECTIONS, program
 
 HEAD = """\
 # Commands
 
-<!-- Made from the commands by `python -m tenure.cli.reference > docs/commands.md`; a test compares them. -->
+<!-- Generated from the commands by `python -m tenure.cli.reference > docs/commands.md`; a test compares them. -->
 
-`tenure` is the command line of the library: the same verbs, for shells, cron, operators and process managers. What it
-can do is shown in [the shell guide](shell.md) and in [the worker](worker.md); this is all of it.
+`tenure` is the command line of the library, for shells, cron, operators and process managers. This page is the
+reference; [the shell guide](shell.md) and [the worker](worker.md) show how to use the commands.
 """
 
 
 def reference() -> str:
     """Return the manual, as Markdown."""
     context = click.Context(program, info_name="tenure", max_content_width=80, terminal_width=80)
-    parts = [HEAD, *_text(DOCUMENTATION), "## Overview\n"]
+    parts = [HEAD, *_paragraphs(HELP_EPILOG), "## Overview\n"]
     for title, commands in SECTIONS.items():
         parts.append(f"**{title}**\n")
         parts.append(
@@ -43,7 +43,7 @@ def _section(command: click.Command, parent: click.Context, name: str, depth: in
     yield f"{'#' * depth} {context.command_path}\n"
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     yield f"```\n{usage}\n```\n"
-    yield from _text(inspect.cleandoc(command.help or ""))
+    yield from _paragraphs(inspect.cleandoc(command.help or ""))
     own = [each for each in command.get_params(context) if isinstance(each, click.Option) and "--help" not in each.opts]
     options = [found for each in own if (found := each.get_help_record(context)) is not None]
     if options:
@@ -55,8 +55,8 @@ def _section(command: click.Command, parent: click.Context, name: str, depth: in
                 yield from _section(inner, context, each, depth + 1)
 
 
-def _text(help: str) -> Iterator[str]:
-    """Yield the paragraphs of a help text; those that are not to be wrapped become blocks."""
+def _paragraphs(help: str) -> Iterator[str]:
+    """Yield the paragraphs of a help text. Paragraphs marked as not to be wrapped become blocks."""
     for part in re.split(r"\n\s*\n", help.strip()):
         if not part.startswith("\b"):
             yield " ".join(part.split()) + "\n"

@@ -1,4 +1,4 @@
-"""Which jobs a verb acts on: those that are named, all or none, or those that match."""
+"""Select the jobs for a command: by id, all or none, or by filters."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,39 +15,39 @@ if TYPE_CHECKING:
     from tenure.client.table import Table
     from tenure.core.job import Job
 
-SHOWN = 10
-"""How many of them are kept to be shown."""
+MAX_SHOWN = 10
+"""Number of selected jobs kept for display."""
 
 
 @dataclass(slots=True)
-class Chosen:
-    """Ids, of which there may be very many, and the first of the jobs."""
+class Selection:
+    """The ids of the selected jobs, possibly very many, and the first few jobs."""
 
     ids: list[str] = field(default_factory=list)
     first: "list[Job]" = field(default_factory=list)
 
     def add(self, job: "Job") -> None:
         self.ids.append(job.id)
-        if len(self.first) < SHOWN:
+        if len(self.first) < MAX_SHOWN:
             self.first.append(job)
 
 
-def found(store: "Jobs | Table[Any]", filters: Filters) -> "Iterator[Job]":
-    """Yield what matches; a condition that a table has not, it refuses."""
+def find_matching(store: "Jobs | Table[Any]", filters: Filters) -> "Iterator[Job]":
+    """Yield the matching jobs. A Table rejects the filters that it does not have, such as queue."""
     return store.find(**filters)  # type: ignore[misc]
 
 
-def matching(store: "Jobs | Table[Any]", filters: Filters) -> Chosen:
-    """Return the jobs that match now, the oldest first: what matches later, as by being moved, is not of them."""
-    chosen = Chosen()
+def select_matching(store: "Jobs | Table[Any]", filters: Filters) -> Selection:
+    """Select the jobs that match now, oldest first. The ids are fixed before any job is moved."""
+    chosen = Selection()
     wanted: Filters = {**filters, "newest_first": False}
-    for job in found(store, wanted):
+    for job in find_matching(store, wanted):
         chosen.add(job)
     return chosen
 
 
-def named(store: "Jobs | Table[Any]", ids: Sequence[str]) -> "list[Job]":
-    """Return the jobs of these ids, in their order; refuse all if there is not one of each."""
+def get_jobs(store: "Jobs | Table[Any]", ids: Sequence[str]) -> "list[Job]":
+    """Return the jobs with these ids, in this order. Raise if any id is unknown."""
     known: dict[str, Job] = {}
     for start in range(0, len(ids), LARGEST_BATCH):
         part = tuple(ids[start : start + LARGEST_BATCH])
@@ -55,15 +55,15 @@ def named(store: "Jobs | Table[Any]", ids: Sequence[str]) -> "list[Job]":
     for each in ids:
         if each not in known:
             nothing = "; nothing was done" if len(ids) > 1 else ""
-            raise click.UsageError(f"there is no job {each!r}{nothing}; `tenure jobs list` shows what there is")
+            raise click.UsageError(f"job {each!r} not found{nothing}; list jobs with `tenure jobs list`")
     return [known[each] for each in dict.fromkeys(ids)]
 
 
-def refuse_unless(states: frozenset[State], done: str, jobs: "Sequence[Job]") -> None:
-    """Refuse all if one of them is in another state."""
+def require_state(states: frozenset[State], done: str, jobs: "Sequence[Job]") -> None:
+    """Raise if any job is in another state."""
     for job in jobs:
         if job.state not in states:
             nothing = "; nothing was done" if len(jobs) > 1 else ""
             raise click.UsageError(
-                f"job {job.id!r} is {job.state}, and only {' or '.join(sorted(states))} ones can be {done}{nothing}"
+                f"job {job.id!r} is {job.state}; only {' or '.join(sorted(states))} jobs can be {done}{nothing}"
             )

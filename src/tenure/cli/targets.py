@@ -1,30 +1,30 @@
-"""What a command is about when it takes `module:object`: a Jobs and its store, or a table."""
+"""Resolve an argument `module:object`: a Jobs and its store, or a Table."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tenure.cli.store_options import Place, found_in
+from tenure.cli.store_options import StoreTarget, import_source
 
 if TYPE_CHECKING:
     from tenure.client.table import Table
 
 
-def placed(place: Place, target: str | None) -> Place:
-    """Return the place that an argument names, if there is one; --app says the same."""
+def with_target(place: StoreTarget, target: str | None) -> StoreTarget:
+    """Return the target with the argument as its app. Raise if --app is set as well."""
     if target is None:
         return place
     if place.app is not None:
-        raise click.UsageError(f"{target!r} and --app {place.app!r} are two; name one")
+        raise click.UsageError(f"pass either {target!r} or --app {place.app!r}, not both")
     return replace(place, app=target)
 
 
-def table_of(place: Place) -> "Table[Any] | None":
-    """Return the table that a place names; None if it is no table."""
+def table_of(place: StoreTarget) -> "Table[Any] | None":
+    """Return the Table that --app names; None without --app, or if it names a Jobs."""
     from tenure.client.jobs import Jobs
 
-    if place.app is None or isinstance(found_in(place.app), Jobs):
+    if place.app is None or isinstance(import_source(place.app), Jobs):
         return None
     found = place.source()
     return None if isinstance(found, Jobs) else found

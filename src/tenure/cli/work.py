@@ -1,4 +1,4 @@
-"""A worker, or a supervisor of several, as `tenure work` runs it: with health, and word to systemd."""
+"""Run a worker, or a supervisor of several, with health endpoints and systemd notifications."""
 
 import logging
 import sys
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tenure.backends.urls import is_shared
-from tenure.cli.store_options import import_named
-from tenure.cli.work_targets import sources_in
+from tenure.cli.store_options import import_user_module
+from tenure.cli.work_targets import import_sources
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 from tenure.service import logs
 from tenure.service.health import health_server
-from tenure.service.status import Condition
-from tenure.service.systemd import Notifier
-from tenure.supervisor import Ending, How, Plan, Supervised, Supervisor
-from tenure.supervisor.config import MARGIN
+from tenure.service.status import ServiceStatus
+from tenure.service.systemd import SystemdNotifier
+from tenure.supervisor import ExitReason, Supervisor, SupervisorConfig, SupervisorLink, SupervisorResult
+from tenure.supervisor.config import KILL_MARGIN
 from tenure.worker import Worker, stopped_by_signals
-from tenure.worker.parent_watch import stop_at_end_of
-from tenure.worker.sources import AnySource, homes_of
+from tenure.worker.parent_watch import stop_when_parent_dies
+from tenure.worker.sources import AnySource, all_jobs_of
 from tenure.worker.summary import Summary
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-INPUT = 0
+STDIN_FD = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """Whose tasks to run, where, and how."""
+class WorkConfig:
+    """The arguments of `tenure work`: the sources, the store and the options of the worker."""
 
     targets: Sequence[str]
     imports: Sequence[str]
@@ -47,105 +47,107 @@ class Work:
     def is_drain(self) -> bool:
         return self.options.get("drain", False)
 
-    def log(self) -> None:
-        """Have this process log as it is to; before the app is imported, which may decide otherwise."""
+    def configure_logging(self) -> None:
+        """Configure logging. Call before importing the app, which may override the configuration."""
         logs.configure("json" if self.log_format == "json" else "human", self.log_level)
 
     def sources(self) -> tuple[AnySource, ...]:
-        """Import what to work for, and the modules with tasks."""
-        sources = sources_in(self.targets, self.url)
+        """Import the sources and the modules with tasks."""
+        sources = import_sources(self.targets, self.url)
         for module in self.imports:
-            import_named(module)
+            import_user_module(module)
         return sources
 
 
-def run(work: Work, *, parent: Supervised | None = None, health: str | None = None, until_eof: bool = False) -> Summary:
-    """Run a worker in this process until it is told to end; return what it did."""
+def run(
+    work: WorkConfig, *, parent: SupervisorLink | None = None, health: str | None = None, until_eof: bool = False
+) -> Summary:
+    """Run a worker in this process until it is stopped; return its summary."""
     if parent is not None:
-        # Before the app is imported, which may take for ever.
-        parent.end_with_supervisor(checks.seconds("grace", work.options["grace"]) + MARGIN)
+        # Before importing the app, which may hang.
+        parent.exit_with_supervisor(checks.seconds("grace", work.options["grace"]) + KILL_MARGIN)
     sources = work.sources()
     with ExitStack() as opened:
-        for source in (*homes_of(sources), *sources):
+        for source in (*all_jobs_of(sources), *sources):
             opened.enter_context(source)
         if parent is not None:
-            for home in homes_of(sources):
-                _refuse_memory(home)
-        worker = Worker(sources, work.options, ledger=None if parent is None else parent.ledger)
-        logs.name_worker(worker.name)
+            for jobs in all_jobs_of(sources):
+                _require_shared_store(jobs)
+        worker = Worker(sources, work.options, started_jobs=None if parent is None else parent.started_jobs)
+        logs.set_worker(worker.name)
         if parent is not None:
             parent.watch(worker)
         if until_eof:
-            stop_at_end_of(INPUT, worker)
-        # A supervisor speaks for all of its children.
-        attendance = attended(lambda: _condition_of(worker), health) if parent is None else nullcontext()
-        with stopped_by_signals(worker), attendance:
+            stop_when_parent_dies(STDIN_FD, worker)
+        # The supervisor reports for all its children.
+        reporting = report_status(lambda: _status_of(worker), health) if parent is None else nullcontext()
+        with stopped_by_signals(worker), reporting:
             worker.start()
             worker.join()
         return worker.summary
 
 
-def supervise(plan: Plan, *, health: str | None, until_eof: bool = False) -> Ending:
-    """Run a supervisor in this process until it is told to end, or gives up."""
-    supervisor = Supervisor(plan)
+def supervise(config: SupervisorConfig, *, health: str | None, until_eof: bool = False) -> SupervisorResult:
+    """Run a supervisor in this process until it is stopped, or no worker process can start."""
+    supervisor = Supervisor(config)
     if until_eof:
-        stop_at_end_of(INPUT, supervisor)
-    with attended(supervisor.condition, health):
-        ending = supervisor.run()
-    if ending.how in {How.MISUSED, How.GAVE_UP}:
-        log.error("the supervisor gives up: %s; what it said stands above", ending.how)
+        stop_when_parent_dies(STDIN_FD, supervisor)
+    with report_status(supervisor.status, health):
+        result = supervisor.run()
+    if result.reason in {ExitReason.START_REJECTED, ExitReason.NEVER_READY}:
+        log.error("supervisor stopped: %s (see the error above)", result.reason)
     else:
-        log.info("the supervisor has ended, since %s: %s", ending.how, ending.summary)
-    return ending
+        log.info("supervisor ended: %s; %s", result.reason, result.summary)
+    return result
 
 
 @contextmanager
-def attended(condition: Callable[[], Condition], health: str | None) -> Iterator[None]:
-    """Tell systemd, if it asks, and whoever asks at the address, how the service is."""
-    with Notifier(condition):
+def report_status(status: Callable[[], ServiceStatus], health: str | None) -> Iterator[None]:
+    """Report the service status to systemd, if requested, and on the health port, if there is one."""
+    with SystemdNotifier(status):
         if health is None:
             yield
             return
-        with health_server(health, condition) as server:
-            log.info("health is told at %s", server.url)
+        with health_server(health, status) as server:
+            log.info("health and metrics: %s", server.url)
             yield
 
 
-def command_of(work: Work) -> list[str]:
-    """Return the command that does this work in a process of its own."""
+def worker_command(work: WorkConfig) -> list[str]:
+    """Return the command line of a worker process for this work."""
     options = work.options
-    named = [
-        *_each("--import", work.imports),
-        *_each("--queue", options.get("queues") or ()),
-        *_each("--type", options.get("types") or ()),
-        *_each("--url", [work.url] if work.url is not None else []),
-        *_each("--name", [name] if (name := options.get("name")) is not None else []),
+    arguments = [
+        *_repeat_option("--import", work.imports),
+        *_repeat_option("--queue", options.get("queues") or ()),
+        *_repeat_option("--type", options.get("types") or ()),
+        *_repeat_option("--url", [work.url] if work.url is not None else []),
+        *_repeat_option("--name", [name] if (name := options.get("name")) is not None else []),
         *(f"--{name}={options[name]}" for name in ("concurrency", "lease", "grace")),
         *(["--drain"] if work.is_drain else []),
         f"--log-format={work.log_format}",
         f"--log-level={work.log_level}",
     ]
-    # -P: else a module of the app could take the place of one that Python or we import.
-    return [sys.executable, "-P", "-m", "tenure.cli", "work", *work.targets, *named]
+    # -P: otherwise a module of the app could shadow a module that Python or tenure imports.
+    return [sys.executable, "-P", "-m", "tenure.cli", "work", *work.targets, *arguments]
 
 
-def reap_command_of(work: Work) -> list[str]:
-    """Return the command that takes back the jobs of a dead worker."""
+def reap_command(work: WorkConfig) -> list[str]:
+    """Return the command line that reaps the claims of a dead worker."""
     return [sys.executable, "-P", "-m", "tenure.cli.reaper", work.url or "", *work.targets]
 
 
-def _each(option: str, values: Iterable[str]) -> list[str]:
+def _repeat_option(option: str, values: Iterable[str]) -> list[str]:
     return [f"{option}={value}" for value in values]
 
 
-def _condition_of(worker: Worker) -> Condition:
-    vitals = worker.vitals()
-    return Condition(workers=(vitals,), wanted=1, is_stopping=vitals.is_stopping)
+def _status_of(worker: Worker) -> ServiceStatus:
+    status = worker.status()
+    return ServiceStatus(workers=(status,), wanted=1, is_stopping=status.is_stopping)
 
 
-def _refuse_memory(jobs: "Jobs") -> None:
+def _require_shared_store(jobs: "Jobs") -> None:
     if not is_shared(jobs._store):
         raise ConfigurationError(
-            f"{jobs!r} is of one process, and cannot be shared by several; name a store such as sqlite:///tenure.db, "
+            f"{jobs!r} exists in one process and cannot be shared; use a store such as sqlite:///tenure.db, "
             "or leave out --processes"
         )

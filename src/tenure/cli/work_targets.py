@@ -1,20 +1,20 @@
-"""What a worker is to work for, as a command line names it: several `module:object`, and perhaps another store."""
+"""Resolve the arguments of `tenure work`: several `module:object`, and an optional URL."""
 
 from collections.abc import Sequence
 
-from tenure.cli.store_options import found_in, placed_in
+from tenure.cli.store_options import import_source, with_store
 from tenure.client.table import Table
 from tenure.errors import ConfigurationError
-from tenure.worker.sources import AnySource, homes_of, sources_of
+from tenure.worker.sources import AnySource, all_jobs_of, resolve_sources
 
 
-def sources_in(targets: Sequence[str], url: str | None) -> tuple[AnySource, ...]:
-    """Import the Jobs and tables that are named, in this order; with a URL, every Jobs among them has that store."""
-    sources = sources_of([found_in(target) for target in targets])
+def import_sources(targets: Sequence[str], url: str | None) -> tuple[AnySource, ...]:
+    """Import the named Jobs and Tables, in this order. A URL replaces the store of every Jobs."""
+    sources = resolve_sources([import_source(target) for target in targets])
     if url is not None:
         for target, source in zip(targets, sources, strict=True):
-            if isinstance(source, Table) and source._home is None:
-                raise ConfigurationError(f"{target!r} is a table, and is where its own URL says; leave out --url")
-        for home in homes_of(sources):
-            placed_in(home, url)
+            if isinstance(source, Table) and source._jobs is None:
+                raise ConfigurationError(f"--url cannot be used with {target}: a Table has its own URL")
+        for jobs in all_jobs_of(sources):
+            with_store(jobs, url)
     return sources

@@ -8,30 +8,30 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from tenure.backends.protocol import Claiming, Joined
+from tenure.backends.protocol import Claiming, TransactionOperations
 from tenure.backends.shared import process
 from tenure.client.keeper import Keeper, Lease, ticks
-from tenure.client.transaction import Transaction, transactional
+from tenure.client.transaction import Transaction, require_transactional
 from tenure.core import checks, transitions
 from tenure.core.answers import Answer
 from tenure.core.backoff import Backoff, Random
-from tenure.core.checks import Seconds, known_options
-from tenure.core.error_summary import headline_of
+from tenure.core.checks import Seconds, reject_unknown_options
+from tenure.core.error_summary import summarize_exception
 from tenure.core.job import Job, Outcome, Progress, State
-from tenure.core.log_fields import facts
-from tenure.core.operations import Extension, Hold, Holding, Query, Settlement, lease_of
-from tenure.core.payload import LONGEST
+from tenure.core.log_fields import job_log_fields
+from tenure.core.operations import Extension, Hold, HoldStatus, Query, Settlement, check_lease
+from tenure.core.payload import MAX_JSON_BYTES
 from tenure.errors import ClaimLost, ConfigurationError, InvalidPayload, StoreUnavailable, TenureError
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from tenure.client.aio.claims import AsyncClaim, Twins
+    from tenure.client.aio.claims import AsyncClaim, AsyncSourceFacade
 
 log = logging.getLogger(__name__)
 
-UNDONE = "the transaction that the job was completed in was rolled back"
-TAKEN = "another claim, a reaper or an operator took it"
+ROLLED_BACK = "the transaction that completed the job was rolled back"
+TAKEN_OVER = "another claim, a reaper or an operator took the job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Holder:
     keeper: Keeper
     backoff: Backoff
     random: Random
-    twin: "Callable[[], Twins | None]" = lambda: None
+    facade: "Callable[[], AsyncSourceFacade | None]" = lambda: None
     """Finds what calls for async code go through; without it, each has a thread of its own."""
 
 
@@ -53,18 +53,28 @@ class Claim:
     After an explicit ending, leaving does nothing more.
     """
 
-    __slots__ = ("_holder", "_joined", "_lock", "_outcome", "_process", "job", "lease", "result", "unanswered")
+    __slots__ = (
+        "_holder",
+        "_joined_transaction",
+        "_lock",
+        "_outcome",
+        "_process",
+        "job",
+        "lease",
+        "result",
+        "unconfirmed",
+    )
 
     def __init__(self, holder: Holder, job: Job, lease: Lease) -> None:
         self.job = job
         self.lease = lease
         self.result: Any = None
-        self.unanswered: Settlement | None = None
+        self.unconfirmed: Settlement | None = None
         self._holder = holder
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
-        self._joined: Joined | None = None
-        self._process = process.here()
+        self._joined_transaction: TransactionOperations | None = None
+        self._process = process.current_process()
 
     def __repr__(self) -> str:
         status = self._outcome or ("lost" if self.is_lost else "held")
@@ -101,40 +111,42 @@ class Claim:
         """The same claim for async code: every verb awaited."""
         from tenure.client.aio.claims import AsyncClaim
 
-        return AsyncClaim(self, self._holder.twin)
+        return AsyncClaim(self, self._holder.facade)
 
-    def is_unclear(self) -> bool:
+    def has_unknown_outcome(self) -> bool:
         """Whether an ending was sent, or joined to a transaction, of which it is not known what became."""
-        return self._joined is not None or self.unanswered is not None
+        return self._joined_transaction is not None or self.unconfirmed is not None
 
-    def is_to_be_asked_for(self) -> bool:
+    def needs_commit_check(self) -> bool:
         """Whether a transaction that it was completed in has ended, and nobody asked how."""
-        return self._joined is not None and not self._joined.is_open()
+        return self._joined_transaction is not None and not self._joined_transaction.is_open()
 
-    def is_here(self) -> bool:
+    def is_in_this_process(self) -> bool:
         """Whether this is the process that claimed. A forked child holds nothing of its parent's."""
-        return process.here() is self._process
+        return process.current_process() is self._process
 
-    def note(self, settlement: Settlement, *, landed: bool) -> None:
+    def record_settlement(self, settlement: Settlement, *, landed: bool) -> None:
         """Take in what the store answered to the settlement of this claim."""
-        self.unanswered = self._joined = None
+        self.unconfirmed = self._joined_transaction = None
         if landed:
             self._outcome = settlement.outcome
         self._holder.keeper.end(self.lease)
 
-    def ending_by(self, error: BaseException | None) -> Settlement:
+    def settlement_for_error(self, error: BaseException | None) -> Settlement:
         """Return the settlement that an exception asks for; without one, a release."""
         if isinstance(error, Answer):
-            return self._answer(error)
+            return self._settlement_for_answer(error)
         # What is no Exception, such as KeyboardInterrupt or CancelledError, says nothing about the job.
-        return self.failure(error) if isinstance(error, Exception) else transitions.released(self.lease.hold)
+        return self.failure(error) if isinstance(error, Exception) else transitions.build_release(self.lease.hold)
 
-    def ending_with(self, result: Any) -> tuple[Settlement, TenureError | None]:
+    def settlement_for_result(self, result: Any) -> tuple[Settlement, TenureError | None]:
         """Return the settlement that a result or an answer asks for, and what is to be said about it."""
         if isinstance(result, Answer):
-            return self._answer(result), None
+            return self._settlement_for_answer(result), None
         if isinstance(result, type) and issubclass(result, Answer):
-            mistake = ConfigurationError(f"give an answer such as tenure.Retry(), not the class {result.__name__}")
+            mistake = ConfigurationError(
+                f"the result is the class {result.__name__}; use an instance, such as tenure.Retry()"
+            )
             return self.failure(mistake), mistake
         try:
             return self.completion(result), None
@@ -147,29 +159,29 @@ class Claim:
 
     def completion(self, result: Any = None) -> Settlement:
         """Return the settlement that completes the job."""
-        completion = transitions.completed(self.lease.hold, result)
+        completion = transitions.build_completion(self.lease.hold, result)
         if completion.result_dropped:
             log.warning(
-                "the result of job %s has more than %s bytes of JSON and is dropped",
+                "result of job %s dropped: more than %s bytes of JSON",
                 self.id,
-                f"{LONGEST:,}",
-                extra=facts(self.job),
+                f"{MAX_JSON_BYTES:,}",
+                extra=job_log_fields(self.job),
             )
         return completion
 
     def completion_without_result(self) -> Settlement:
         """Return the same for a result that cannot be kept."""
-        return transitions.completed_without_result(self.lease.hold)
+        return transitions.build_completion_without_result(self.lease.hold)
 
     def failure(self, why: str | BaseException, *, final: bool = False) -> Settlement:
         """Return the settlement that a failure asks for."""
-        error = _text_of(why) if isinstance(why, BaseException) else why
+        error = _traceback_text(why) if isinstance(why, BaseException) else why
         holder = self._holder
-        return transitions.failed(
+        return transitions.build_failure(
             self.lease.hold, self.job, error, final=final, backoff=holder.backoff, random=holder.random
         )
 
-    @known_options
+    @reject_unknown_options
     def complete(self, result: Any = None, *, connection: object = None) -> None:
         """End the claim: the job is done, for good.
 
@@ -180,7 +192,7 @@ class Claim:
         if connection is None:
             self.settle(settlement)
         else:
-            self._join(settlement, connection)
+            self._complete_in_transaction(settlement, connection)
 
     def transaction(self) -> Transaction:
         """Return a block that gives a connection to the store's database, for writes that commit with the completion.
@@ -194,19 +206,19 @@ class Claim:
 
     def transaction_on(self, loop: "AbstractEventLoop | None") -> Transaction:
         """Return that block for an event loop, beside which it is entered and left in a thread."""
-        return Transaction(self, transactional(self._holder.store), self._holder.keeper, loop)
+        return Transaction(self, require_transactional(self._holder.store), self._holder.keeper, loop)
 
-    @known_options
+    @reject_unknown_options
     def fail(self, why: str | BaseException, *, final: bool = False) -> None:
         """End the claim: the job is queued again after the back-off, or failed if no attempt is left or it is final."""
         self.settle(self.failure(why, final=final))
 
-    @known_options
+    @reject_unknown_options
     def retry(self, delay: Seconds | None = None, *, why: str | None = None) -> None:
         """End the claim: the job is to be tried again, after `delay` or the back-off."""
         delay = None if delay is None else checks.seconds("delay", delay)
         self.settle(
-            transitions.retried(
+            transitions.build_retry(
                 self.lease.hold,
                 self.job,
                 delay=delay,
@@ -216,191 +228,199 @@ class Claim:
             )
         )
 
-    @known_options
+    @reject_unknown_options
     def snooze(self, delay: Seconds) -> None:
         """End the claim: the job runs again after `delay`, and this was no attempt."""
-        self.settle(transitions.snoozed(self.lease.hold, checks.seconds("delay", delay)))
+        self.settle(transitions.build_snooze(self.lease.hold, checks.seconds("delay", delay)))
 
     def release(self) -> None:
         """End the claim: give the job back as if it had not been taken."""
-        self.settle(transitions.released(self.lease.hold))
+        self.settle(transitions.build_release(self.lease.hold))
 
-    @known_options
+    @reject_unknown_options
     def cancel(self, why: str | None = None) -> None:
         """End the claim: the job is cancelled."""
-        self.settle(transitions.cancelled(self.lease.hold, why))
+        self.settle(transitions.build_cancellation(self.lease.hold, why))
 
-    @known_options
+    @reject_unknown_options
     def extend(self, lease: Seconds | None = None) -> None:
         """Prolong the lease to at least this long from now; by default, as long as it was asked for."""
-        self._extend(self.lease.length if lease is None else lease_of(lease))
+        self._extend(self.lease.length if lease is None else check_lease(lease))
 
-    @known_options
+    @reject_unknown_options
     def progress(self, done: float, *, of: float | None = None, note: str | None = None) -> None:
         """Show how far the work has come, and prolong the lease."""
         self._extend(self.lease.length, Progress(done=done, of=of, note=note))
 
     def __enter__(self) -> Self:
         if self.is_settled:
-            raise self.lost(f"it was {self._outcome} before the block was entered")
-        self.prove()
+            raise self.lost_error(f"the job was {self._outcome} before the block was entered")
+        self.verify()
         if self.is_lost:
-            raise self.lost("its lease ran out before the block was entered")
+            raise self.lost_error("the lease expired before the block was entered")
         self._holder.keeper.keep([self.lease])
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not self.is_here():
+        if not self.is_in_this_process():
             return False
         try:
-            return self.leave(error)
+            return self.settle_on_exit(error)
         finally:
             self._holder.keeper.drop([self.lease])
 
-    def leave(self, error: BaseException | None) -> bool:
+    def settle_on_exit(self, error: BaseException | None) -> bool:
         """Settle by how the block ended; return whether the exception was an answer, and ends here."""
-        was_joined = self._joined is not None
-        if self._has_completed_elsewhere(error) or self.is_settled or self.is_loss(error):
+        was_joined = self._joined_transaction is not None
+        if self._is_settled_by_transaction(error) or self.is_settled or self.is_own_loss(error):
             return False
         if was_joined and error is None:
             # Its effect was rolled back with the completion: it must not be completed without, nor be tried for ever.
-            log.warning("the completion of job %s was rolled back: it has failed", self.id, extra=facts(self.job))
-            self.settle(self.failure(UNDONE))
+            log.warning(
+                "completion of job %s was rolled back: the attempt failed", self.id, extra=job_log_fields(self.job)
+            )
+            self.settle(self.failure(ROLLED_BACK))
             return False
-        if error is None and self.unanswered is None:
-            ending, mistake = self.ending_with(self.result)
-            self.settle(ending)
-            if mistake is not None:
-                raise mistake
+        if error is None and self.unconfirmed is None:
+            settlement, problem = self.settlement_for_result(self.result)
+            self.settle(settlement)
+            if problem is not None:
+                raise problem
             return False
         try:
             # An ending that was sent may have landed: it is sent again, never another in its place.
-            self.settle(self.unanswered or self.ending_by(error))
+            self.settle(self.unconfirmed or self.settlement_for_error(error))
         except TenureError as exc:
             if error is None:
                 raise
             # The error of the work matters more than that of the bookkeeping; it goes on, and carries the other.
-            error.add_note(f"tenure: this could not be recorded: {exc}")
+            error.add_note(f"tenure: could not record this error on the job: {exc}")
             return False
         return isinstance(error, Answer)
 
-    def is_loss(self, error: BaseException | None) -> bool:
+    def is_own_loss(self, error: BaseException | None) -> bool:
         """Whether the exception says that this claim is lost."""
         return isinstance(error, ClaimLost) and (error.id, error.fence) == (self.id, self.fence)
 
-    def _has_completed_elsewhere(self, error: BaseException | None) -> bool:
+    def _is_settled_by_transaction(self, error: BaseException | None) -> bool:
         """Tell whether a completion in a transaction of the caller's is all that there is to be done."""
-        if self._joined is None:
+        if self._joined_transaction is None:
             return False
         try:
-            if self._joined.is_open():
+            if self._joined_transaction.is_open():
                 if error is not None:
-                    error.add_note(
-                        "tenure: the job is completed if your transaction is committed, else its lease runs out"
-                    )
+                    error.add_note("tenure: the job is completed if your transaction commits, else its lease expires")
                 return True
-            return not self._take_back_if_undone()
+            return not self._check_commit()
         except StoreUnavailable as exc:
             if error is None:
                 raise
-            error.add_note(f"tenure: whether your transaction was committed could not be asked: {exc}")
+            error.add_note(f"tenure: could not check whether your transaction was committed: {exc}")
             return True
 
-    def _take_back_if_undone(self) -> bool:
+    def _check_commit(self) -> bool:
         """Hold the job again if the transaction that completed it was rolled back; tell whether it was."""
         jobs = self._holder.store.find(Query(ids=(self.id,))).jobs
-        return self.take_back_if_undone(jobs[0] if jobs else None)
+        return self.reopen_if_rolled_back(jobs[0] if jobs else None)
 
-    def take_back_if_undone(self, job: Job | None) -> bool:
+    def reopen_if_rolled_back(self, job: Job | None) -> bool:
         """Hold the job again unless it is completed, or gone; it may be lost since. Tell whether that is so."""
         is_done = job is None or (job.state is State.COMPLETED and job.fence == self.fence)
         if is_done:
-            self._joined = None
+            self._joined_transaction = None
         else:
-            self._hold_again()
+            self._reopen()
             self.lease.is_over = job is None or job.state is not State.RUNNING or job.fence != self.fence
         return not is_done
 
-    def _hold_again(self) -> None:
-        self._outcome = self._joined = None
+    def _reopen(self) -> None:
+        self._outcome = self._joined_transaction = None
         self.lease.is_over = False
 
-    def _join(self, settlement: Settlement, connection: object) -> None:
-        store = transactional(self._holder.store)
+    def _complete_in_transaction(self, settlement: Settlement, connection: object) -> None:
+        store = require_transactional(self._holder.store)
         with self._lock:
             # Else it would wait for that one, whose end may be up to this very thread.
-            if self._joined is not None and not self._joined.is_of(connection) and self._joined.is_open():
-                raise self.lost("it was completed in another transaction, which is still open")
-            with store.joined(connection) as joined:
-                if self._joined is not None and self._is_held_in(joined):
-                    self._hold_again()
-                self.must_be_held()
-                (landed,) = joined.settle([settlement])
+            if (
+                self._joined_transaction is not None
+                and not self._joined_transaction.is_of(connection)
+                and self._joined_transaction.is_open()
+            ):
+                raise self.lost_error("the job was completed in another transaction, which is still open")
+            with store.join(connection) as transaction:
+                if self._joined_transaction is not None and self._is_held_in(transaction):
+                    self._reopen()
+                self.require_held()
+                (landed,) = transaction.settle([settlement])
             if not landed:
-                raise self.lost()
-            self.note(settlement, landed=True)
-            self._joined = joined
+                raise self.lost_error()
+            self.record_settlement(settlement, landed=True)
+            self._joined_transaction = transaction
 
-    def _is_held_in(self, joined: Joined) -> bool:
-        (holding,) = joined.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])
-        return holding is not Holding.LOST
+    def _is_held_in(self, transaction: TransactionOperations) -> bool:
+        (status,) = transaction.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])
+        return status is not HoldStatus.LOST
 
-    def _answer(self, answer: Answer) -> Settlement:
+    def _settlement_for_answer(self, answer: Answer) -> Settlement:
         holder = self._holder
-        return transitions.answered(self.lease.hold, self.job, answer, backoff=holder.backoff, random=holder.random)
+        return transitions.build_answer_settlement(
+            self.lease.hold, self.job, answer, backoff=holder.backoff, random=holder.random
+        )
 
     def settle(self, settlement: Settlement) -> None:
         """End the claim by a settlement that was decided before; the same again, if it was not answered."""
         with self._lock:
-            self.must_be_held()
-            is_first = self.unanswered in (None, settlement)
-            self.unanswered = settlement
+            self.require_held()
+            is_first = self.unconfirmed in (None, settlement)
+            self.unconfirmed = settlement
             (landed,) = self._holder.store.settle([settlement])
-            self.note(settlement, landed=landed)
+            self.record_settlement(settlement, landed=landed)
         if not landed:
-            raise self.lost(TAKEN if is_first else f"{TAKEN}, or an earlier ending of yours has landed unanswered")
+            raise self.lost_error(
+                TAKEN_OVER if is_first else f"{TAKEN_OVER}, or an earlier settlement without a response was recorded"
+            )
 
     def _extend(self, lease: float, progress: Progress | None = None) -> None:
-        self.must_be_held()
+        self.require_held()
         sent_at = ticks()
         extension = Extension(hold=self.lease.hold, lease=lease, progress=progress)
-        (holding,) = self._holder.store.extend([extension])
-        self._holder.keeper.note(self.lease, holding, sent_at, lease)
+        (status,) = self._holder.store.extend([extension])
+        self._holder.keeper.record_extension(self.lease, status, sent_at, lease)
         if self.lease.is_over:
             self._holder.keeper.end(self.lease)
-            raise self.lost()
+            raise self.lost_error()
 
-    def prove(self) -> None:
+    def verify(self) -> None:
         """Extend a claim that was made elsewhere, if that was not done yet, to know that it is held and how long."""
-        if not self.lease.is_proven:
+        if not self.lease.is_verified:
             self.extend()
 
-    def must_be_held(self) -> None:
+    def require_held(self) -> None:
         """Raise if this claim has ended, or was made by another process."""
-        if self.is_to_be_asked_for():
-            self._take_back_if_undone()
+        if self.needs_commit_check():
+            self._check_commit()
         if self._outcome is not None:
-            raise self.lost(f"it was {self._outcome} already")
-        if not self.is_here():
-            raise self.lost(f"it is held by process {self._process}, not by this forked one")
+            raise self.lost_error(f"the job is already {self._outcome}")
+        if not self.is_in_this_process():
+            raise self.lost_error(f"process {self._process} holds it, not this forked child")
 
-    def lost(self, why: str = TAKEN) -> ClaimLost:
-        return lost(self.lease.hold, why)
+    def lost_error(self, why: str = TAKEN_OVER) -> ClaimLost:
+        return claim_lost(self.lease.hold, why)
 
 
-def lost(hold: Hold, why: str = TAKEN) -> ClaimLost:
+def claim_lost(hold: Hold, why: str = TAKEN_OVER) -> ClaimLost:
     """Return what is to be raised for a claim that its holder has no more."""
     return ClaimLost(
-        f"the claim of job {hold.id!r} with fence {hold.fence} is over: {why}; nothing was written",
+        f"lost the claim of job {hold.id!r} with fence {hold.fence}: {why}; nothing was written",
         id=hold.id,
         fence=hold.fence,
     )
 
 
-def _text_of(error: BaseException) -> str:
+def _traceback_text(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - it may have odd notes; and 3.11 fails now and then when several threads do this
-        return headline_of(error)
+    except Exception:  # noqa: BLE001 - its notes may be invalid, and Python 3.11 sometimes fails here with several threads
+        return summarize_exception(error)

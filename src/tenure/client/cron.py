@@ -21,7 +21,7 @@ from tenure.errors import ConfigurationError
 Missed = Literal["skip", "last", "all"]
 """What becomes of slots that nobody was there for: none is made up for, only the latest, or each."""
 
-PUNCTUAL = 60.0
+MISSED_AFTER = 60.0
 """How many seconds after its slot a task may still be enqueued without having missed it."""
 
 ALIASES = {
@@ -42,16 +42,16 @@ FIELDS = {
     "month": "1 to 12 or JAN to DEC",
     "day of week": "0 to 7 or SUN to SAT, 1#2 for the second Monday or 1L for the last",
 }
-SHORT, LONG = len(FIELDS) - 1, len(FIELDS)
+FIELD_COUNT, FIELD_COUNT_WITH_SECONDS = len(FIELDS) - 1, len(FIELDS)
 
-LAST_WALL = checks.LATEST.replace(tzinfo=None)
-RECENT = datetime(2020, 1, 1, tzinfo=UTC)
+LAST_WALL_TIME = checks.LATEST.replace(tzinfo=None)
+SEARCH_START = datetime(2020, 1, 1, tzinfo=UTC)
 """From here on a schedule must have a slot. Not from the present: what is refused must not depend on the day."""
 
 LONGEST_NAME = checks.LONGEST_NAME - len("cron::2026-11-15T02:00:00Z")
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """When a periodic task is due.
@@ -74,24 +74,24 @@ class Schedule:
         object.__setattr__(self, "name", checks.name("name", self.name))
         if len(self.name) > LONGEST_NAME:
             raise ConfigurationError(
-                f"name must have 1 to {LONGEST_NAME} characters, to be part of ids, not {len(self.name)}: "
-                f"{checks.shown(self.name)}"
+                f"name must have 1 to {LONGEST_NAME} characters, since job ids contain it, not {len(self.name)}: "
+                f"{checks.short_repr(self.name)}"
             )
         checks.choice("missed", self.missed, get_args(Missed))
         object.__setattr__(self, "expression", " ".join(checks.text("expression", self.expression).split()))
-        refuse_bad_fields(self.expression)
-        zone_of(checks.text("timezone", self.timezone))
-        if next(self._slots_after(RECENT), None) is None:
-            raise never(self.expression)
+        reject_bad_fields(self.expression)
+        load_zone(checks.text("timezone", self.timezone))
+        if next(self._slots_after(SEARCH_START), None) is None:
+            raise never_due_error(self.expression)
 
-    def next_after(self, moment: datetime) -> datetime:
+    def next_after(self, timestamp: datetime) -> datetime:
         """Return the first slot after a moment, in UTC."""
-        moment = checks.moment("moment", moment)
-        for slot in self._slots_after(moment):
+        timestamp = checks.timestamp("timestamp", timestamp)
+        for slot in self._slots_after(timestamp):
             return slot
         raise ConfigurationError(
-            f"expression {self.expression!r} is not due between {moment:%Y-%m-%d} and {LAST_WALL:%Y-%m-%d}; "
-            "ask for a slot after an earlier moment"
+            f"expression {self.expression!r} is not due between {timestamp:%Y-%m-%d} and {LAST_WALL_TIME:%Y-%m-%d}; "
+            "pass an earlier time"
         )
 
     def due(self, last_at: datetime, now: datetime) -> list[datetime]:
@@ -100,66 +100,66 @@ class Schedule:
         If there are more than `LARGEST_BATCH`, these are the oldest; the next call goes on after the last of them. The
         cost does not depend on how long ago `last_at` is.
         """
-        last_at, now = checks.moment("last_at", last_at), checks.moment("now", now)
+        last_at, now = checks.timestamp("last_at", last_at), checks.timestamp("now", now)
         match self.missed:
             case "skip":
-                return self._between(max(last_at, just_before(now - timedelta(seconds=PUNCTUAL))), now)
+                return self._slots_between(max(last_at, just_before(now - timedelta(seconds=MISSED_AFTER))), now)
             case "last":
-                latest = self._latest_until(now)
+                latest = self._latest_slot(now)
                 return [latest] if latest is not None and latest > last_at else []
             case "all":
-                return self._between(last_at, now)
+                return self._slots_between(last_at, now)
             case _:
                 assert_never(self.missed)
 
-    def id_of(self, slot: datetime) -> str:
+    def job_id(self, slot: datetime) -> str:
         """Return the id of the job of a slot: the same for whoever enqueues it."""
-        return f"cron:{self.name}:{checks.moment('slot', slot):%Y-%m-%dT%H:%M:%SZ}"
+        return f"cron:{self.name}:{checks.timestamp('slot', slot):%Y-%m-%dT%H:%M:%SZ}"
 
     @property
     def _is_fixed(self) -> bool:
-        minute, hour = fields_of(self.expression)[-SHORT:][:2]
+        minute, hour = split_fields(self.expression)[-FIELD_COUNT:][:2]
         return not minute.startswith("*") and not hour.startswith("*")
 
-    def _between(self, after: datetime, until: datetime) -> list[datetime]:
+    def _slots_between(self, after: datetime, until: datetime) -> list[datetime]:
         return list(islice(takewhile(lambda slot: slot <= until, self._slots_after(after)), LARGEST_BATCH))
 
-    def _latest_until(self, now: datetime) -> datetime | None:
+    def _latest_slot(self, now: datetime) -> datetime | None:
         # Back to a slot that is near, and forward from it: a fixed time of the first pass lies before a moment of the
         # second, and yet its wall time may lie ahead.
-        for wall in walls_before(self.expression, wall_of(now, zone_of(self.timezone))):
-            passed = [moment for moment in self._moments_of(wall) if moment <= now]
+        for wall in wall_times_before(self.expression, to_wall_time(now, load_zone(self.timezone))):
+            passed = [slot for slot in self._due_times(wall) if slot <= now]
             if passed:
                 slots = self._slots_after(just_before(passed[-1]))
                 return deque(takewhile(lambda slot: slot <= now, slots), maxlen=1).pop()
         return None
 
-    def _slots_after(self, moment: datetime) -> Iterator[datetime]:
-        zone = zone_of(self.timezone)
-        wall = wall_of(moment, zone)
-        first, second = passes(wall, zone)
+    def _slots_after(self, timestamp: datetime) -> Iterator[datetime]:
+        zone = load_zone(self.timezone)
+        wall = to_wall_time(timestamp, zone)
+        first, second = occurrences_of(wall, zone)
         # Within a repeated hour, wall times that lie behind come once more.
-        walls = walls_after(self.expression, wall - (second - first))
-        for slot in self._in_order(takewhile(lambda wall: wall < LAST_WALL, walls)):
-            if slot > moment:
-                moment = slot
+        walls = wall_times_after(self.expression, wall - (second - first))
+        for slot in self._merge_in_order(takewhile(lambda wall: wall < LAST_WALL_TIME, walls)):
+            if slot > timestamp:
+                timestamp = slot
                 yield slot
 
-    def _in_order(self, walls: Iterable[datetime]) -> Iterator[datetime]:
+    def _merge_in_order(self, walls: Iterable[datetime]) -> Iterator[datetime]:
         """Yield the moments of ascending wall times, ascending: those of a second pass after all of the first."""
         repeated: deque[datetime] = deque()
         for wall in walls:
-            moments = self._moments_of(wall)
-            while repeated and moments and repeated[0] < moments[0]:
+            due_times = self._due_times(wall)
+            while repeated and due_times and repeated[0] < due_times[0]:
                 yield repeated.popleft()
-            yield from moments[:1]
-            repeated.extend(moments[1:])
+            yield from due_times[:1]
+            repeated.extend(due_times[1:])
         yield from repeated
 
-    def _moments_of(self, wall: datetime) -> list[datetime]:
+    def _due_times(self, wall: datetime) -> list[datetime]:
         """Return the moments at which the task is due because the clock shows, or would show, this wall time."""
-        zone = zone_of(self.timezone)
-        first, second = passes(wall, zone)
+        zone = load_zone(self.timezone)
+        first, second = occurrences_of(wall, zone)
         if first == second:
             return [first]
         is_repeated = first < second
@@ -168,29 +168,29 @@ class Schedule:
         return [first, second] if is_repeated else []
 
 
-def fields_of(expression: str) -> list[str]:
+def split_fields(expression: str) -> list[str]:
     return ALIASES.get(expression.lower(), expression).split()
 
 
-def walls_after(expression: str, wall: datetime) -> Iterator[datetime]:
+def wall_times_after(expression: str, wall: datetime) -> Iterator[datetime]:
     """Return the wall times after this one that match, ascending; they end if none does for 50 years."""
     from cronsim import CronSim
 
-    return CronSim(" ".join(fields_of(expression)), wall)
+    return CronSim(" ".join(split_fields(expression)), wall)
 
 
-def walls_before(expression: str, wall: datetime) -> Iterator[datetime]:
+def wall_times_before(expression: str, wall: datetime) -> Iterator[datetime]:
     """Return the wall times up to and with this one that match, descending."""
     from cronsim import CronSim
 
-    return CronSim(" ".join(fields_of(expression)), wall.replace(microsecond=0) + timedelta(seconds=1), reverse=True)
+    return CronSim(" ".join(split_fields(expression)), wall.replace(microsecond=0) + timedelta(seconds=1), reverse=True)
 
 
-def wall_of(moment: datetime, zone: tzinfo) -> datetime:
-    return moment.astimezone(zone).replace(tzinfo=None, fold=0)
+def to_wall_time(timestamp: datetime, zone: tzinfo) -> datetime:
+    return timestamp.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
-def passes(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
+def occurrences_of(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     """Return the moments at which the clock shows a wall time for the first and for the second time.
 
     They are equal if it shows it once. If the clock skips it, the second is before the gap, and the first after it.
@@ -201,51 +201,55 @@ def passes(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
 
 def end_of_gap(wall: datetime, zone: tzinfo) -> datetime:
     """Return the first moment after the gap in which this wall time lies."""
-    after, before = passes(wall, zone)
+    after, before = occurrences_of(wall, zone)
     seconds = range(int(before.timestamp()), int(after.timestamp()) + 1)
-    found = bisect_left(seconds, wall, key=lambda second: wall_of(datetime.fromtimestamp(second, UTC), zone))
+    found = bisect_left(seconds, wall, key=lambda second: to_wall_time(datetime.fromtimestamp(second, UTC), zone))
     return datetime.fromtimestamp(seconds[found], UTC)
 
 
-def just_before(moment: datetime) -> datetime:
-    return moment - timedelta.resolution
+def just_before(timestamp: datetime) -> datetime:
+    return timestamp - timedelta.resolution
 
 
-def refuse_bad_fields(expression: str) -> None:
+def reject_bad_fields(expression: str) -> None:
     """Raise for an expression that is not one, with the field that is wrong."""
     from cronsim import CronSimError
 
-    fields = fields_of(expression)
+    fields = split_fields(expression)
     if expression.startswith("@") and expression.lower() not in ALIASES:
-        raise ConfigurationError(f"expression {checks.shown(expression)} is no alias; there are {', '.join(ALIASES)}")
-    if len(fields) not in {SHORT, LONG}:
         raise ConfigurationError(
-            f"expression {checks.shown(expression)} must have {SHORT} fields ({', '.join(list(FIELDS)[-SHORT:])}), "
-            f"or {LONG} with the second first, not {len(fields)}"
+            f"expression {checks.short_repr(expression)} is not an alias; use {', '.join(ALIASES)}"
         )
-    for place, (word, allowed) in enumerate(list(FIELDS.items())[-len(fields) :]):
+    if len(fields) not in {FIELD_COUNT, FIELD_COUNT_WITH_SECONDS}:
+        raise ConfigurationError(
+            f"expression {checks.short_repr(expression)} must have {FIELD_COUNT} fields "
+            f"({', '.join(list(FIELDS)[-FIELD_COUNT:])}), "
+            f"or {FIELD_COUNT_WITH_SECONDS} with the second first, not {len(fields)}"
+        )
+    for position, (word, allowed) in enumerate(list(FIELDS.items())[-len(fields) :]):
         alone = ["*"] * len(fields)
-        alone[place] = fields[place]
+        alone[position] = fields[position]
         try:
-            walls_after(" ".join(alone), LAST_WALL)
-        except (CronSimError, ValueError):  # the latter for a number with thousands of digits
+            wall_times_after(" ".join(alone), LAST_WALL_TIME)
+        except (CronSimError, ValueError):  # ValueError: a number with thousands of digits
             raise ConfigurationError(
-                f"expression {checks.shown(expression)} has a bad {word}, {checks.shown(fields[place])}; "
+                f"expression {checks.short_repr(expression)} has an invalid {word}, "
+                f"{checks.short_repr(fields[position])}; "
                 f"use {allowed}, or *, lists (1,2), ranges (1-5) and steps (*/5)"
             ) from None
     try:
-        walls_after(expression, LAST_WALL)
+        wall_times_after(expression, LAST_WALL_TIME)
     except CronSimError:
-        raise never(expression) from None
+        raise never_due_error(expression) from None
 
 
-def never(expression: str) -> ConfigurationError:
+def never_due_error(expression: str) -> ConfigurationError:
     return ConfigurationError(
-        f"expression {checks.shown(expression)} is never due; choose a day and a time that some year has"
+        f"expression {checks.short_repr(expression)} is never due; use a day and a time that exist"
     )
 
 
-def zone_of(key: str) -> tzinfo:
+def load_zone(key: str) -> tzinfo:
     """Return a time zone by its name; UTC needs no time zone data."""
     if key == "UTC":
         return UTC
@@ -257,9 +261,9 @@ def zone_of(key: str) -> tzinfo:
         known = sorted(available_timezones())
     if not known:
         raise ConfigurationError(
-            f"timezone {checks.shown(key)} cannot be looked up, as there is no time zone data here; "
-            "install the package tzdata"
+            f"cannot load timezone {checks.short_repr(key)}: this system has no time zone data; install the package "
+            "tzdata"
         )
     same = (f"; did you mean {each!r}?" for each in known if each.lower() == key.lower())
-    remedy = next(same, "") or checks.nearest(key, known) or "; use a name such as 'Europe/Berlin'"
-    raise ConfigurationError(f"timezone {checks.shown(key)} is not known{remedy}")
+    remedy = next(same, "") or checks.did_you_mean(key, known) or "; use a name such as 'Europe/Berlin'"
+    raise ConfigurationError(f"timezone {checks.short_repr(key)} is unknown{remedy}")

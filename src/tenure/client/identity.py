@@ -18,6 +18,6 @@ def new_token() -> str:
     return secrets.token_hex(16)
 
 
-def this_process() -> str:
+def default_worker_name() -> str:
     """Return the name under which this process claims, if it gives no other."""
     return f"{platform.node()}:{os.getpid()}"

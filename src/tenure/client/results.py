@@ -4,42 +4,42 @@ import math
 from collections.abc import Iterator
 
 from tenure.client.keeper import ticks
-from tenure.core.error_summary import headline
+from tenure.core.error_summary import summarize_error
 from tenure.core.job import Job, State
 from tenure.errors import ConfigurationError, InvalidPayload, JobCancelled, JobFailed
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
+SHORTEST_POLL_DELAY, LONGEST_POLL_DELAY = 0.005, 0.25
 
 
-def completed(id: str, job: Job | None) -> Job | None:
+def completed_job(id: str, job: Job | None) -> Job | None:
     """Return the job if it is completed and None if it is not finished; raise if it never will be."""
     if job is None:
-        raise ConfigurationError(f"there is no job {id!r}: it was never stored here, or it was purged since")
+        raise ConfigurationError(f"there is no job {id!r}: it was never enqueued here, or it was deleted")
     match job.state:
         case State.QUEUED | State.RUNNING:
             return None
         case State.FAILED:
-            reason = headline(job.errors[-1] if job.errors else "")
+            reason = summarize_error(job.errors[-1] if job.errors else "")
             raise JobFailed(f"job {id!r} ({job.type}) failed: {reason}", id=id)
         case State.CANCELLED:
             raise JobCancelled(f"job {id!r} ({job.type}) was cancelled", id=id)
         case State.COMPLETED:
             if job.result_dropped:
                 raise InvalidPayload(
-                    f"job {id!r} is completed, but its result could not be kept: it is too long, no JSON, or not as "
-                    "annotated"
+                    f"job {id!r} is completed, but its result was dropped: it is too long, not valid JSON, or does not "
+                    "match the annotation"
                 )
             return job
 
 
-def pauses(timeout: float | None) -> Iterator[float]:
+def poll_delays(timeout: float | None) -> Iterator[float]:
     """Yield how long to wait between two looks, longer each time, until so many seconds have passed."""
     ends_at = math.inf if timeout is None else ticks() + timeout
-    pause = SHORTEST_PAUSE
+    pause = SHORTEST_POLL_DELAY
     while (left := ends_at - ticks()) > 0:
         yield min(pause, left)
-        pause = min(LONGEST_PAUSE, 1.5 * pause)
+        pause = min(LONGEST_POLL_DELAY, 1.5 * pause)
 
 
-def not_yet(id: str, timeout: float | None) -> TimeoutError:
-    return TimeoutError(f"job {id!r} has not ended within {timeout:g} seconds; this changes nothing of it")
+def timeout_error(id: str, timeout: float | None) -> TimeoutError:
+    return TimeoutError(f"job {id!r} did not finish within {timeout:g} seconds; it is unaffected")

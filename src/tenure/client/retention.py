@@ -10,9 +10,9 @@ from tenure.core.job import State
 DAY = 86_400.0
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
+class Retention:
     """Seconds that finished jobs of each state are kept before a worker forgets them; None keeps them for ever."""
 
     completed: Seconds | None = DAY
@@ -22,7 +22,7 @@ class Keep:
     def __post_init__(self) -> None:
         for name in ("completed", "cancelled", "failed"):
             value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else checks.seconds(f"keep {name}", value))
+            object.__setattr__(self, name, None if value is None else checks.seconds(f"retention {name}", value))
 
     def by_state(self) -> Iterator[tuple[State, float]]:
         """Yield the states whose jobs are forgotten, and after how many seconds."""

@@ -36,10 +36,10 @@ class Row(Mapping[str, Any]):
         try:
             return self._values[name]
         except KeyError:
-            raise AttributeError(f"the row has no column {name!r}{checks.nearest(name, self._values)}") from None
+            raise AttributeError(f"the row has no column {name!r}{checks.did_you_mean(name, self._values)}") from None
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a row cannot be changed, so {name!r} cannot be set; write to the table instead")
+        raise AttributeError(f"cannot set {name!r}: a row is read-only; update the table instead")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._values]
@@ -52,20 +52,20 @@ class Row(Mapping[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Generic[R]):
+class RowFactory(Generic[R]):
     """What the rows of a table are made into."""
 
     kind: type[R]
     table: str
 
-    def row_of(self, columns: Mapping[str, Any]) -> R:
+    def build(self, columns: Mapping[str, Any]) -> R:
         """Return a row; raises what its class raises for such values."""
         if self.kind is Row:
             return cast("R", Row(columns))
         names = (each.name for each in fields(cast("Any", self.kind)) if each.init)
         return self.kind(**{name: columns[name] for name in names if name in columns})
 
-    def must_fit(self, columns: Mapping[str, Any]) -> None:
+    def require_fields(self, columns: Mapping[str, Any]) -> None:
         """Raise if the class has a field that no column has a value for."""
         if self.kind is Row:
             return
@@ -73,15 +73,15 @@ class Shape(Generic[R]):
             is_needed = each.init and each.default is MISSING and each.default_factory is MISSING
             if is_needed and each.name not in columns:
                 raise ConfigurationError(
-                    f"{self.kind.__name__} has the field {each.name!r}, and the table {self.table!r} has no such column"
-                    f"{checks.nearest(each.name, columns)}; give the field a default, or leave it out"
+                    f"field {each.name!r} of {self.kind.__name__} is not a column of table {self.table!r}: "
+                    f"give the field a default or remove it{checks.did_you_mean(each.name, columns)}"
                 )
 
 
-def shape_of(row: object, table: str) -> Shape[Any]:
+def row_factory_for(row: object, table: str) -> RowFactory[Any]:
     """Return what rows are made into, or raise if that cannot be."""
     if row is None:
-        return Shape(Row, table)
+        return RowFactory(Row, table)
     if not isinstance(row, type) or not (row is Row or is_dataclass(row)):
-        raise ConfigurationError(f"row must be a dataclass, not {checks.shown(row)}")
-    return Shape(row, table)
+        raise ConfigurationError(f"row must be a dataclass, not {checks.short_repr(row)}")
+    return RowFactory(row, table)

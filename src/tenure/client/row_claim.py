@@ -9,7 +9,7 @@ from tenure.backends.tables.protocol import TableStore
 from tenure.client.claim import Claim, Holder
 from tenure.client.claims import ClaimsOf
 from tenure.client.keeper import Lease
-from tenure.client.row import Shape
+from tenure.client.row import RowFactory
 from tenure.core.job import Job
 from tenure.core.operations import Settlement
 from tenure.errors import ConfigurationError
@@ -25,31 +25,29 @@ DoneIf = Callable[[Any], bool | Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows(Generic[R]):
+class TableContext(Generic[R]):
     """What every claim of a table shares beside the holder: how a row looks, and how to tell that it is done."""
 
     store: TableStore
-    shape: Shape[R]
+    row_factory: RowFactory[R]
     done_if: DoneIf | None
 
     def is_done(self, id: str, row: Callable[[], R]) -> bool:
         """Ask whether the work of a row is done."""
         if self.done_if is None:
-            self.must_be_told()
+            self.require_done_check()
             (is_done,) = self.store.already_done([id])
             return is_done
-        answer = self.done_if(row())
-        if inspect.isawaitable(answer):
-            _close(answer)
-            raise ConfigurationError(
-                "done_if is async, so it has to be awaited: `await claim.aio.already_done()`, in an async handler"
-            )
-        return _truth(answer)
+        result = self.done_if(row())
+        if inspect.isawaitable(result):
+            _close_coroutine(result)
+            raise ConfigurationError("done_if is async: use `await claim.aio.already_done()` in an async handler")
+        return _require_bool(result)
 
-    async def is_done_awaited(self, row: R) -> bool:
+    async def is_done_async(self, row: R) -> bool:
         """Ask an async `done_if`."""
-        answer = cast("DoneIf", self.done_if)(row)
-        return _truth(await answer if inspect.isawaitable(answer) else answer)
+        result = cast("DoneIf", self.done_if)(row)
+        return _require_bool(await result if inspect.isawaitable(result) else result)
 
     @property
     def is_async(self) -> bool:
@@ -57,44 +55,45 @@ class Rows(Generic[R]):
         return self.done_if is not None and is_async(self.done_if)
 
     @property
-    def can_tell(self) -> bool:
+    def has_done_check(self) -> bool:
         """Whether somebody said when a row is done."""
         return self.done_if is not None or self.store.spec.done_if is not None
 
-    def must_be_told(self) -> None:
+    def require_done_check(self) -> None:
         """Raise if nobody said how to tell."""
-        if not self.can_tell:
+        if not self.has_done_check:
             raise ConfigurationError(
-                f"nobody said when a row of {self.store.spec.shown!r} is done; give its Table a done_if= or output="
+                f"table {self.store.spec.display_name!r} has no check for done rows: set done_if= or output= on the "
+                "Table"
             )
 
 
-class HeldRow(Generic[R]):
+class ClaimedRow(Generic[R]):
     """A row that somebody holds: made when it is first wanted, and found done or not when that is asked."""
 
-    __slots__ = ("_id", "_made", "_payload", "found_done", "rows")
+    __slots__ = ("_id", "_payload", "_row", "context", "found_done")
 
-    def __init__(self, job: Job, rows: Rows[R]) -> None:
-        self.rows = rows
+    def __init__(self, job: Job, context: TableContext[R]) -> None:
+        self.context = context
         self.found_done = False
         self._id = job.id
         self._payload = job.payload
-        self._made: R | None = None
+        self._row: R | None = None
 
-    def made(self) -> R:
+    def get_row(self) -> R:
         """Return the row."""
-        if self._made is None:
-            self._made = self.rows.shape.row_of(self._payload)
-        return self._made
+        if self._row is None:
+            self._row = self.context.row_factory.build(self._payload)
+        return self._row
 
     def is_done(self) -> bool:
         """Ask whether its work is done."""
-        self.found_done = self.rows.is_done(self._id, self.made)
+        self.found_done = self.context.is_done(self._id, self.get_row)
         return self.found_done
 
-    async def is_done_awaited(self) -> bool:
+    async def is_done_async(self) -> bool:
         """Ask an async `done_if`."""
-        self.found_done = await self.rows.is_done_awaited(self.made())
+        self.found_done = await self.context.is_done_async(self.get_row())
         return self.found_done
 
 
@@ -103,7 +102,7 @@ class RowClaim(Claim, Generic[R]):
 
     __slots__ = ()
 
-    held: HeldRow[R]
+    claimed_row: ClaimedRow[R]
 
     def __repr__(self) -> str:
         status = self._outcome or ("lost" if self.is_lost else "held")
@@ -112,26 +111,26 @@ class RowClaim(Claim, Generic[R]):
     @property
     def row(self) -> R:
         """The row as it was when it was claimed."""
-        return self.held.made()
+        return self.claimed_row.get_row()
 
     @property
     def found_done(self) -> bool:
         """Whether the work was done already when that was last asked."""
-        return self.held.found_done
+        return self.claimed_row.found_done
 
     @property
     def aio(self) -> "AsyncTableClaim[R]":
         """The same claim for async code: every verb awaited."""
         from tenure.client.aio.table import AsyncTableClaim
 
-        return AsyncTableClaim(self, self._holder.twin)
+        return AsyncTableClaim(self, self._holder.facade)
 
     def already_done(self) -> bool:
         """Ask whether the work of this row is done, as `done_if` says, now.
 
         If it is, complete the claim without doing it again: that is counted as a duplicate that was prevented.
         """
-        return self.held.is_done()
+        return self.claimed_row.is_done()
 
     def completion(self, result: Any = None) -> Settlement:
         """Return the settlement that completes the row; one that was found done says so."""
@@ -149,11 +148,11 @@ class TableClaim(RowClaim[R]):
     After an explicit ending, leaving does nothing more.
     """
 
-    __slots__ = ("held",)
+    __slots__ = ("claimed_row",)
 
-    def __init__(self, holder: Holder, job: Job, lease: Lease, rows: Rows[R]) -> None:
+    def __init__(self, holder: Holder, job: Job, lease: Lease, context: TableContext[R]) -> None:
         super().__init__(holder, job, lease)
-        self.held = HeldRow(job, rows)
+        self.claimed_row = ClaimedRow(job, context)
 
 
 class TableClaims(ClaimsOf[TableClaim[R]]):
@@ -164,13 +163,13 @@ class TableClaims(ClaimsOf[TableClaim[R]]):
     """
 
 
-def _truth(answer: object) -> bool:
-    if not isinstance(answer, bool):
-        raise ConfigurationError(f"done_if must return True or False, not {type(answer).__name__}")
-    return answer
+def _require_bool(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"done_if must return True or False, not {type(value).__name__}")
+    return value
 
 
-def _close(answer: object) -> None:
+def _close_coroutine(value: object) -> None:
     """Have nobody warned of a coroutine that was never awaited."""
-    if inspect.iscoroutine(answer):
-        answer.close()
+    if inspect.iscoroutine(value):
+        value.close()

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 from tenure.client.claim import Claim, Holder
 from tenure.client.keeper import Lease
 from tenure.core.answers import Answer, Cancel
-from tenure.core.checks import known_options
+from tenure.core.checks import reject_unknown_options
 from tenure.core.job import Job, Outcome, Progress
 from tenure.core.operations import Settlement
-from tenure.core.transitions import cancelled, is_last_chance, released
+from tenure.core.transitions import build_cancellation, build_release, fails_on_next_crash
 from tenure.errors import NoClaim
 
 if TYPE_CHECKING:
     from tenure.worker.handler import Handler
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why a handler is asked to end before it is done."""
 
-    LOST = "the claim is lost"
-    CANCEL = "a cancel was asked for"
-    TIME_LIMIT = "its time limit has passed"
-    SHUTDOWN = "the worker stops"
+    LOST = "the claim was lost"
+    CANCEL = "a cancel was requested"
+    TIME_LIMIT = "the time limit was exceeded"
+    SHUTDOWN = "the worker is stopping"
 
 
-class Interrupted(BaseException):
+class TaskInterrupted(BaseException):
     """Raised in a synchronous handler whose time limit has passed, or whose worker ends and waits no longer.
 
     No Exception, so that a handler which catches those does not go on by mistake.
@@ -40,47 +40,47 @@ class Run(Claim):
     The worker settles it by how the handler ends, unless the handler has settled it by itself, as in a transaction.
     """
 
-    __slots__ = ("claimed_at", "handler", "is_worker_stopping", "slot", "started_at", "stop")
+    __slots__ = ("claimed_at", "handler", "is_worker_stopping", "slot", "started_at", "stop_reason")
 
     handler: "Handler"
 
     def __init__(self, holder: Holder, job: Job, lease: Lease) -> None:
         super().__init__(holder, job, lease)
-        self.stop: Stop | None = None
+        self.stop_reason: StopReason | None = None
         self.is_worker_stopping = False
         self.slot: object = None
         self.claimed_at = lease.sent_at
         self.started_at: float | None = None
 
-    def refusal(self, now: float) -> Settlement | None:
+    def rejection(self, now: float) -> Settlement | None:
         """Return how to settle a run that must not begin: it may be another's by now, or was stopped before."""
         lease = self.lease
         if lease.cancel_requested:
-            return cancelled(lease.hold)
-        is_late = now >= lease.valid_until or lease.is_over or self.stop is not None
-        return released(lease.hold) if is_late else None
+            return build_cancellation(lease.hold)
+        is_late = now >= lease.valid_until or lease.is_over or self.stop_reason is not None
+        return build_release(lease.hold) if is_late else None
 
     @property
-    def is_last_chance(self) -> bool:
+    def runs_isolated(self) -> bool:
         """Whether one more crash fails the job: then it runs with no other beside it, and is not failed by that one."""
-        return is_last_chance(self.job)
+        return fails_on_next_crash(self.job)
 
     @property
     def outcome(self) -> Outcome | None:
         """How it ended, if it did."""
         return self._outcome
 
-    def note_end(self, outcome: Outcome) -> None:
+    def record_outcome(self, outcome: Outcome) -> None:
         """Take in that the worker has settled this."""
         self._outcome = outcome
 
-    def ending_by(self, error: BaseException | None) -> Settlement:
+    def settlement_for_error(self, error: BaseException | None) -> Settlement:
         """Return the settlement that an exception asks for, by the task's policy, as the worker does."""
         is_of_the_task = isinstance(error, Exception) and not isinstance(error, Answer)
-        is_stop = isinstance(error, CancelledError | Interrupted) and self.stop is not None
+        is_stop = isinstance(error, CancelledError | TaskInterrupted) and self.stop_reason is not None
         if error is not None and (is_of_the_task or is_stop):
-            return self.handler.ending_by(self, error)
-        return super().ending_by(error)
+            return self.handler.settlement_for_error(self, error)
+        return super().settlement_for_error(error)
 
     @property
     def attempt(self) -> int:
@@ -100,14 +100,14 @@ class Run(Claim):
     @property
     def row(self) -> Any:
         """The row that it is of, for a handler of a table."""
-        raise self._no_row()
+        raise self._no_row_error()
 
     def already_done(self) -> bool:
         """Ask whether the work of the row is done, as the `done_if` of its table says, now."""
-        raise self._no_row()
+        raise self._no_row_error()
 
-    def _no_row(self) -> NoClaim:
-        return NoClaim(f"job {self.id!r} is no row of a table; see tenure.current().job.payload")
+    def _no_row_error(self) -> NoClaim:
+        return NoClaim(f"job {self.id!r} is not a row of a table; use tenure.current().job.payload")
 
     @property
     def is_stopping(self) -> bool:
@@ -116,34 +116,34 @@ class Run(Claim):
         While the worker stops, its handlers may still end as they would; one that would take longer than the grace may
         raise `tenure.Snooze(0)` where it can go on later.
         """
-        return self.is_worker_stopping or self.stop is not None or self.is_lost or self.cancel_requested
+        return self.is_worker_stopping or self.stop_reason is not None or self.is_lost or self.cancel_requested
 
-    def check(self) -> None:
+    def raise_if_stopping(self) -> None:
         """Leave the handler here if it must end: for synchronous handlers that work for long."""
         if self.is_lost:
-            raise self.lost()
+            raise self.lost_error()
         if self.cancel_requested:
             raise Cancel
-        if self.stop is not None:
-            raise Interrupted(self.stop)
+        if self.stop_reason is not None:
+            raise TaskInterrupted(self.stop_reason)
 
-    @known_options
+    @reject_unknown_options
     def progress(self, done: float, *, of: float | None = None, note: str | None = None) -> None:
         """Show how far the work has come. This does not wait: it is sent a moment later, the latest of several."""
         progress = Progress(done=done, of=of, note=note)
-        self.must_be_held()
+        self.require_held()
         self._holder.keeper.report(self.lease, progress)
 
 
-CURRENT: ContextVar[Run | None] = ContextVar("tenure_current", default=None)
+CURRENT_RUN: ContextVar[Run | None] = ContextVar("tenure_current", default=None)
 
 
 def current() -> Run:
     """Return the run of the job that this code belongs to."""
-    run = CURRENT.get()
+    run = CURRENT_RUN.get()
     if run is None:
         raise NoClaim(
-            "no job runs here: tenure.current() is for code that a worker calls; in a unit test put "
-            "`with tenure.testing.claim():` around it"
+            "no job is running here: call tenure.current() in a handler that a worker runs; in a unit test use "
+            "`with tenure.testing.claim():`"
         )
     return run

@@ -13,16 +13,26 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import ref
 
 from tenure.backends.protocol import SWEEP, Claiming
-from tenure.client.claim import Claim, Holder, lost
-from tenure.client.identity import new_token, this_process
+from tenure.client.claim import Claim, Holder, claim_lost
+from tenure.client.identity import default_worker_name, new_token
 from tenure.client.keeper import Keeper, Lease, ticks
 from tenure.core import checks
 from tenure.core.backoff import Backoff
 from tenure.core.checks import Seconds
-from tenure.core.filters import Names
+from tenure.core.filters import NameOrNames
 from tenure.core.job import Job, State
-from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Hold, Move, Moved, Query, Reaped, hold_of, lease_of
-from tenure.core.transitions import released
+from tenure.core.operations import (
+    LARGEST_BATCH,
+    ClaimRequest,
+    Hold,
+    Move,
+    Moved,
+    Query,
+    Reaped,
+    check_hold,
+    check_lease,
+)
+from tenure.core.transitions import build_release
 from tenure.errors import ConfigurationError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -37,7 +47,7 @@ C = TypeVar("C", bound=Claim)
 LONGEST_POLL = 1.0
 """Seconds after which a waiting claim looks again, even if nothing woke it."""
 
-CLOSED = "this {} is closed; make a new one to go on"
+CLOSED_MESSAGE = "this {} is closed; create a new one"
 
 
 class Source(ABC, Generic[S, C]):
@@ -47,11 +57,11 @@ class Source(ABC, Generic[S, C]):
     """What it is called to its user."""
 
     def __init__(self, backoff: Backoff | None) -> None:
-        self._backoff = checked("backoff", backoff or Backoff(), Backoff)
+        self._backoff = require_instance("backoff", backoff or Backoff(), Backoff)
         self._lock = threading.Lock()
         self._opened: tuple[S, Holder] | None = None
         self._is_closed = False
-        self._twin: AsyncSource[Any] | None = None
+        self._facade: AsyncSource[Any] | None = None
 
     @property
     @abstractmethod
@@ -63,11 +73,11 @@ class Source(ABC, Generic[S, C]):
         """Open the store; called once."""
 
     @abstractmethod
-    def _claim_of(self, holder: Holder, job: Job, lease: Lease) -> C:
+    def _build_claim(self, holder: Holder, job: Job, lease: Lease) -> C:
         """Return the handle of a job that was taken."""
 
     @abstractmethod
-    def _claims_of(self, holder: Holder, claims: Sequence[C]) -> Any:
+    def _build_claims(self, holder: Holder, claims: Sequence[C]) -> Any:
         """Return the handles of one request."""
 
     @abstractmethod
@@ -83,7 +93,7 @@ class Source(ABC, Generic[S, C]):
         with self._lock:
             self._is_closed = True
             opened, self._opened = self._opened, None
-        threads = None if self._twin is None else self._twin.threads
+        threads = None if self._facade is None else self._facade.threads
         if threads is not None:
             # What is under way needs the store.
             threads.finish()
@@ -103,9 +113,9 @@ class Source(ABC, Generic[S, C]):
         self.close()
 
     @property
-    def closed(self) -> str:
+    def closed_message(self) -> str:
         """What to say when it is used after it was closed."""
-        return CLOSED.format(self.kind)
+        return CLOSED_MESSAGE.format(self.kind)
 
     @property
     def _backend(self) -> S:
@@ -116,7 +126,7 @@ class Source(ABC, Generic[S, C]):
             return opened
         with self._lock:
             if self._is_closed:
-                raise StoreUnavailable(self.closed)
+                raise StoreUnavailable(self.closed_message)
             if self._opened is None:
                 store = self._open_store()
                 holder = Holder(
@@ -124,46 +134,46 @@ class Source(ABC, Generic[S, C]):
                     keeper=Keeper(store.extend, kind=self.kind),
                     backoff=self._backoff,
                     random=random.random,
-                    twin=_twin_of(ref(self)),
+                    facade=_facade_of(ref(self)),
                 )
                 self._opened = store, holder
             return self._opened
 
-    def _take(self, request: ClaimRequest, wait: Seconds) -> Any:
+    def _claim_with_wait(self, request: ClaimRequest, wait: Seconds) -> Any:
         """Claim, looking again until so many seconds have passed."""
         ends_at = ticks() + checks.seconds("wait", wait)
         while True:
-            claims = self._look(request)
+            claims = self._claim_once(request)
             left = ends_at - ticks()
             if claims or left <= 0:
                 return claims
             self._backend.wait(request.queues, request.types, min(left, LONGEST_POLL))
 
-    def _look(self, request: ClaimRequest) -> Any:
+    def _claim_once(self, request: ClaimRequest) -> Any:
         """Claim once, under a token of its own."""
         request = replace(request, token=new_token())
         backend, holder = self._open()
         sent_at = ticks()
         jobs = backend.claim(request).jobs
-        return self._claims(holder, jobs, request, sent_at)
+        return self._claims_for_jobs(holder, jobs, request, sent_at)
 
-    def _claims(self, holder: Holder, jobs: Sequence[Job], request: ClaimRequest, sent_at: float) -> Any:
+    def _claims_for_jobs(self, holder: Holder, jobs: Sequence[Job], request: ClaimRequest, sent_at: float) -> Any:
         holds = [Hold(id=job.id, fence=job.fence, token=request.token) for job in jobs]
         if self._is_closed and holds:
-            holder.store.settle([released(hold) for hold in holds])
-            raise StoreUnavailable(self.closed)
+            holder.store.settle([build_release(hold) for hold in holds])
+            raise StoreUnavailable(self.closed_message)
         leases = [Lease(hold, request.lease, sent_at, job=job) for hold, job in zip(holds, jobs, strict=True)]
-        claims = [self._claim_of(holder, job, lease) for job, lease in zip(jobs, leases, strict=True)]
-        return self._claims_of(holder, claims)
+        claims = [self._build_claim(holder, job, lease) for job, lease in zip(jobs, leases, strict=True)]
+        return self._build_claims(holder, claims)
 
-    def _claimed(self, id: Any, fence: int, token: str, lease: Seconds) -> C:
+    def _attach(self, id: Any, fence: int, token: str, lease: Seconds) -> C:
         """Return the handle of a claim that was made elsewhere, for who has its id, fence and token."""
-        hold = hold_of(self._id_of(id), fence, token)
-        unproven = Lease.unproven(hold, lease_of(lease))
+        hold = check_hold(self._id_of(id), fence, token)
+        unverified = Lease.unverified(hold, check_lease(lease))
         job = self._job(hold.id)
         if job is None or job.state is not State.RUNNING or job.fence != fence:
-            raise lost(hold)
-        return self._claim_of(self._open()[1], job, unproven)
+            raise claim_lost(hold)
+        return self._build_claim(self._open()[1], job, unverified)
 
     def _job(self, id: str) -> Job | None:
         jobs = self._backend.find(Query(ids=(id,))).jobs
@@ -187,27 +197,27 @@ class Source(ABC, Generic[S, C]):
             query = replace(query, cursor=page.cursor)
 
     def _move(
-        self, move: Move, ids: Any, query: Query, *, is_all: bool, has_condition: bool, reason: str | None, like: str
+        self, move: Move, ids: Any, query: Query, *, is_all: bool, has_condition: bool, reason: str | None, example: str
     ) -> list[Moved]:
         reason = checks.optional(checks.text, "reason", reason)
-        if (ids is not None) + has_condition + checks.truth("all", is_all) != 1:
+        if (ids is not None) + has_condition + checks.boolean("all", is_all) != 1:
             raise ConfigurationError(
-                f"say which jobs to {move}, in one way: ids, or conditions such as {like}, or all=True"
+                f"choose the jobs to {move} in exactly one way: ids, or filters such as {example}, or all=True"
             )
         chosen = self._batches(ids) if ids is not None else ([job.id for job in page] for page in self._pages(query))
         return [each for batch in chosen for each in self._backend.move(batch, move, reason)]
 
 
 def request_of(
-    queues: Names | None, types: Names | None, limit: int, lease: Seconds, worker: str | None
+    queues: NameOrNames | None, types: NameOrNames | None, limit: int, lease: Seconds, worker: str | None
 ) -> ClaimRequest:
     """Return what a claim asks for, or raise for an option that cannot be used."""
     return ClaimRequest(
         queues=checks.optional(checks.names, "queues", queues),
         types=checks.optional(checks.names, "types", types),
         limit=limit,
-        lease=lease_of(lease),
-        worker=this_process() if worker is None else worker,
+        lease=check_lease(lease),
+        worker=default_worker_name() if worker is None else worker,
         token=new_token(),
     )
 
@@ -218,14 +228,14 @@ def batches_of(ids: Sequence[str]) -> Iterator[list[str]]:
         yield list(ids[start : start + LARGEST_BATCH])
 
 
-def checked(what: str, value: T, kind: type[T]) -> T:
+def require_instance(option: str, value: T, kind: type[T]) -> T:
     """Return a value of this kind, or raise."""
     if not isinstance(value, kind):
-        raise ConfigurationError(f"{what} must be a {kind.__name__}, not {value!r}")
+        raise ConfigurationError(f"{option} must be a {kind.__name__}, not {value!r}")
     return value
 
 
-def _twin_of(source: "ref[Source[Any, Any]]") -> "Callable[[], AsyncSource[Any] | None]":
+def _facade_of(source: "ref[Source[Any, Any]]") -> "Callable[[], AsyncSource[Any] | None]":
     """Return what finds the twin of a source, if that is still there: claims are no reason to keep it."""
 
     def twin() -> "AsyncSource[Any] | None":

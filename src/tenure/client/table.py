@@ -1,4 +1,4 @@
-"""A table of the user's own: its rows are the jobs."""
+"""`Table`: an existing table whose rows are the jobs."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,27 +8,27 @@ from uuid import UUID
 
 from tenure.backends.tables.open import table_at, table_in
 from tenure.backends.tables.protocol import Finding, TableStore
-from tenure.backends.urls import name_of, url_of
+from tenure.backends.urls import display_name, url_of
 from tenure.client.claim import Holder
 from tenure.client.jobs import Jobs
 from tenure.client.keeper import Lease
-from tenure.client.row import Row, shape_of
-from tenure.client.row_claim import DoneIf, Rows, TableClaim, TableClaims
+from tenure.client.row import Row, row_factory_for
+from tenure.client.row_claim import DoneIf, TableClaim, TableClaims, TableContext
 from tenure.client.source import Source, batches_of, request_of
 from tenure.client.worker_options import WorkerOptions
 from tenure.core import checks
 from tenure.core.backoff import Backoff
-from tenure.core.checks import Seconds, known_options
+from tenure.core.checks import Seconds, reject_unknown_options
 from tenure.core.explanation import Explanation, explain_row
-from tenure.core.filters import RowFilters, has_condition, row_query_of
-from tenure.core.job import LIVE, Job, State, time_limit
-from tenure.core.operations import Move, Moved, Reaped, Stats, lease_of
-from tenure.core.table.options import table_spec
-from tenure.core.table.spec import Columns, StateWords, TableSpec, id_of
-from tenure.core.transitions import released
+from tenure.core.filters import RowFilters, build_row_query, has_condition
+from tenure.core.job import LIVE, Job, State, check_timeout
+from tenure.core.operations import Move, Moved, Reaped, Stats, check_lease
+from tenure.core.table.options import build_table_spec
+from tenure.core.table.spec import Columns, StateWords, TableSpec, row_id
+from tenure.core.transitions import build_release
 from tenure.errors import ConfigurationError, DuplicateTask
-from tenure.tasks.registry import Errors, name_of_function, policy_of
-from tenure.tasks.task import Policy, are_same, is_async
+from tenure.tasks.registry import ExceptionTypes, build_policy, function_name
+from tenure.tasks.task import Policy, is_async, is_same_function
 
 if TYPE_CHECKING:
     from tenure.client.aio import AsyncJobs
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
-Key = str | int | UUID | tuple[str | int | UUID, ...]
-"""What names a row: the value of its key, or of a key of several columns a tuple of them, or its id as text."""
-Keys = Key | Iterable[Key]
+RowKey = str | int | UUID | tuple[str | int | UUID, ...]
+"""The key of a row: its value, a tuple for a key of several columns, or the id of the row as text."""
+RowKeys = RowKey | Iterable[RowKey]
 
-Place: TypeAlias = "str | Callable[[], str] | Jobs | AsyncJobs"
-"""Where a table is: a URL of its database, a function that returns one, or a Jobs in the same database."""
+TableLocation: TypeAlias = "str | Callable[[], str] | Jobs | AsyncJobs"
+"""The database of a table: a URL, a function that returns a URL, or a `Jobs` in the same database."""
 
 
 class TableOptions(TypedDict, total=False):
-    """What can be said about a table: see `Table`."""
+    """The options of a table: see `Table`."""
 
     id: str | Sequence[str]
     schema: str | None
@@ -69,35 +69,41 @@ class TableOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class RowTask:
-    """The function that a worker calls with a row, and its policy."""
+    """The function that a worker calls with a row, and its retry policy."""
 
     function: Callable[..., Any]
     policy: Policy
 
 
 class Table(Source[TableStore, TableClaim[R]], Generic[R]):
-    """A table that exists, and whose rows are the jobs. It is looked at when it is first used.
+    """An existing table whose rows are the jobs. The table is read on first use. Threads may share a `Table`.
 
-    `store` is the URL of its database, a function that returns one, or a `Jobs` in the same database, whose connections
-    it shares. `name` may have a schema before it. `id` is the key, `columns` say which columns play which role, and
-    `states` which words mean which state; `order_by` says which row comes first. Only rows that `where` chooses are
-    claimed, with `params` for the values that it names as `:name`. `on_retry` are columns that a retry by hand sets.
-    With `sidecar` the table is left as it is, and a companion table beside it has what is noted.
-
-    `done_if` tells whether the work of a row is done: a condition in SQL, or a function of the row. A worker asks it
-    for each row that it claimed, before the handler; one in SQL is also asked when a lease ran out. `output` names the
-    column of another table in which the key of a row stands when its work is done: the same as such a condition, and
-    `migrate` makes it unique.
+    - `store` is the URL of the database, a function that returns a URL, or a `Jobs` in the same database, whose
+      connections the table shares.
+    - `name` is the table, optionally with its schema: `"shop.orders"`.
+    - `id` is the key column, or several.
+    - `columns` maps roles to columns; `states` maps states to the values of the state column.
+    - `where` is the SQL condition of the rows to process; `params` are the values of its `:name` parameters.
+    - `order_by` is the order in which rows are claimed.
+    - `done_if` is a SQL condition, or a function of the row, that is true when the work of a row is done. A worker
+      checks it after each claim and skips the handler if it is true. A SQL condition is also checked when a lease
+      expired: the row is then completed instead of retried.
+    - `output` is the column of another table, such as `"invoices.order_id"`, that holds the key of a row once its work
+      is done. It implies a `done_if`, and `migrate` adds a unique index.
+    - `on_retry` are column values that an operator's retry sets.
+    - `lease`, `max_attempts`, `max_crashes`, `backoff` and `timeout` are as for `Jobs`; durations are in seconds.
+    - `sidecar` leaves the table unchanged and keeps the claims in a sidecar table next to it.
+    - `row` is a dataclass to build from each row, by default `tenure.Row`.
     """
 
     kind = "Table"
 
     @overload
-    def __init__(self: "Table[Row]", store: Place, name: str, **options: Unpack[TableOptions]) -> None: ...
+    def __init__(self: "Table[Row]", store: TableLocation, name: str, **options: Unpack[TableOptions]) -> None: ...
     @overload
-    def __init__(self, store: Place, name: str, *, row: type[R], **options: Unpack[TableOptions]) -> None: ...
+    def __init__(self, store: TableLocation, name: str, *, row: type[R], **options: Unpack[TableOptions]) -> None: ...
 
-    @known_options
+    @reject_unknown_options
     def __init__(
         self,
         store: Any,
@@ -122,10 +128,10 @@ class Table(Source[TableStore, TableClaim[R]], Generic[R]):
         row: type[R] | None = None,
     ) -> None:
         super().__init__(backoff)
-        self._place: str | Callable[[], str] | Jobs = _place(store)
-        self._done_if = _function(done_if)
-        self._lease = lease_of(lease)
-        described = table_spec(
+        self._location: str | Callable[[], str] | Jobs = _location_of(store)
+        self._done_if = _done_function(done_if)
+        self._lease = check_lease(lease)
+        spec = build_table_spec(
             name,
             id=id,
             schema=schema,
@@ -141,67 +147,69 @@ class Table(Source[TableStore, TableClaim[R]], Generic[R]):
             max_crashes=max_crashes,
             sidecar=sidecar,
         )
-        self.spec: TableSpec = replace(described, lease=self._lease, backoff=self._backoff)
-        self._shape = shape_of(row, self.spec.shown)
-        self._timeout = time_limit(timeout)
+        self.spec: TableSpec = replace(spec, lease=self._lease, backoff=self._backoff)
+        self._row_factory = row_factory_for(row, self.spec.display_name)
+        self._timeout = check_timeout(timeout)
         self._handler: RowTask | None = None
-        self._twin: AsyncTable[R] | None = None
+        self._facade: AsyncTable[R] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(f"{self!r} cannot go to another process; have it imported there")
+        raise TypeError(f"cannot pickle {self!r}: import the Table in the other process")
 
     def __repr__(self) -> str:
-        where = repr(self._place) if isinstance(self._place, Jobs) else name_of(self._place)
-        return f"<Table {self.spec.shown!r} in {where}>"
+        where = repr(self._location) if isinstance(self._location, Jobs) else display_name(self._location)
+        return f"<Table {self.spec.display_name!r} in {where}>"
 
     @property
     def name(self) -> str:
-        """The name of the table: the queue and the type under which its rows are shown as jobs."""
+        """The name of the table. Rows shown as jobs have it as their queue and type."""
         return self.spec.label
 
     @property
     def aio(self) -> "AsyncTable[R]":
-        """The same for async code: every verb awaited, over the same store."""
-        if (twin := self._twin) is not None:
-            return twin
-        from tenure.client.aio.table import table_twin_of
+        """The async facade: the same methods as coroutines, over the same store."""
+        if (facade := self._facade) is not None:
+            return facade
+        from tenure.client.aio.table import create_table_facade
 
         with self._lock:
-            return self._twin or table_twin_of(self)
+            return self._facade or create_table_facade(self)
 
     @overload
     def handler(self, function: F, /) -> F: ...
     @overload
     def handler(
-        self, *, timeout: Seconds | None = None, backoff: Backoff | None = None, give_up_on: Errors = ()
+        self, *, timeout: Seconds | None = None, backoff: Backoff | None = None, give_up_on: ExceptionTypes = ()
     ) -> Callable[[F], F]: ...
 
-    @known_options
+    @reject_unknown_options
     def handler(
         self,
         function: Any = None,
         *,
         timeout: Seconds | None = None,
         backoff: Backoff | None = None,
-        give_up_on: Errors = (),
+        give_up_on: ExceptionTypes = (),
     ) -> Any:
-        """Have a function, sync or async, called with each row by the workers of this table. It stays what it is.
+        """Register the function, sync or async, that workers call with each row. Returns the function unchanged.
 
-        A run may take so many seconds, by default the `timeout` of the table; the `backoff` as well is by default that
-        of the table. After an exception of `give_up_on` a row is not tried again.
+        `timeout` is the time limit of a run in seconds; `timeout` and `backoff` default to those of the table. A row
+        whose handler raises an exception of `give_up_on` fails without another attempt.
         """
-        policy = policy_of(self._timeout if timeout is None else timeout, backoff, give_up_on)
+        policy = build_policy(self._timeout if timeout is None else timeout, backoff, give_up_on)
 
         def register(function: F) -> F:
             if not callable(function):
-                raise ConfigurationError(f"a handler is a function of a row, not {checks.shown(function)}")
+                raise ConfigurationError(
+                    f"a handler must be a function that takes a row, not {checks.short_repr(function)}"
+                )
             is_async(function)
-            _must_take_a_row(function)
+            _require_row_parameter(function)
             known = self._handler
-            if known is not None and not are_same(function, known.function):
+            if known is not None and not is_same_function(function, known.function):
                 raise DuplicateTask(
-                    f"the table {self.spec.shown!r} has the handler {name_of_function(known.function)}, so it cannot "
-                    f"have {name_of_function(function)} as well; make another Table of it, with a where= of its own"
+                    f"cannot register {function_name(function)}: table {self.spec.display_name!r} already has the "
+                    f"handler {function_name(known.function)}; create another Table with its own where="
                 )
             self._handler = RowTask(function, policy)
             return function
@@ -209,161 +217,178 @@ class Table(Source[TableStore, TableClaim[R]], Generic[R]):
         return register if function is None else register(function)
 
     def work(self, **options: Unpack[WorkerOptions]) -> "Summary":
-        """Run the handler for each due row until a signal, or with `drain=True` until none is due.
+        """Run the handler for each due row until a signal, or with `drain=True` until no row is due.
 
-        The options are those of `Jobs.work`, but for `queues`, `types` and `lease`, which a table has of its own.
+        The options are those of `Jobs.work`, except `queues`, `types` and `lease`.
         """
         from tenure.worker import work
 
-        refuse_lease(options)
+        reject_lease(options)
         return work(self, **options)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> "Worker":
-        """Return a worker with the options of `work`, to be used as a block: it runs beside what the block does."""
+        """Return a worker with the options of `work`. As a context manager it runs in the background."""
         from tenure.worker import Worker
 
-        refuse_lease(options)
+        reject_lease(options)
         return Worker(self, options)
 
-    @known_options
+    @reject_unknown_options
     def claim(
         self, *, limit: int = 1, lease: Seconds | None = None, wait: Seconds = 0.0, worker: str | None = None
     ) -> TableClaims[R]:
-        """Take up to `limit` due rows, waiting up to `wait` seconds for the first; by default for the table's lease.
+        """Claim up to `limit` due rows (at most 1,000), waiting up to `wait` seconds for the first.
 
-        Use the claims as a block to have them kept alive while you work; those you do not settle are released.
+        A claim holds its row for `lease` seconds, by default the lease of the table. Use the claims as a context
+        manager: the leases are extended inside the block, and unsettled claims are released on exit.
         """
         request = request_of(None, None, limit, self._lease if lease is None else lease, worker)
-        claims: TableClaims[R] = self._take(request, wait)
+        claims: TableClaims[R] = self._claim_with_wait(request, wait)
         return claims
 
-    @known_options
-    def claimed(self, id: Key, *, fence: int, token: str, lease: Seconds | None = None) -> TableClaim[R]:
-        """Return the handle of a claim that was made elsewhere, as `Jobs.claimed` does."""
-        return self._claimed(id, fence, token, self._lease if lease is None else lease)
+    @reject_unknown_options
+    def attach(self, id: RowKey, *, fence: int, token: str, lease: Seconds | None = None) -> TableClaim[R]:
+        """Re-attach to a claim made elsewhere, as `Jobs.attach` does."""
+        return self._attach(id, fence, token, self._lease if lease is None else lease)
 
-    @known_options
-    def get(self, id: Key) -> Job | None:
-        """Return the row as a job, whose payload it is; None if there is none with this key, or it is no job."""
+    @reject_unknown_options
+    def get(self, id: RowKey) -> Job | None:
+        """Return the row as a `Job` whose payload is the row; None if no row has this key, or the row is not a job."""
         return self._job(self._id_of(id))
 
     def find(self, **filters: Unpack[RowFilters]) -> Iterator[Job]:
-        """Yield the rows that match, read page by page; without a condition, all."""
-        query = row_query_of("find", filters)
+        """Yield the matching rows as jobs, newest first, read page by page; without filters, all rows.
+
+        Filters: `state`, `worker`, `error` (a part of the last error), `since` (seconds since the row finished or, if
+        unfinished, was created), `attempts_over`, `due`. All filters must match. `newest_first=False` reverses the
+        order.
+        """
+        query = build_row_query("find", filters)
         return (job for page in self._pages(query) for job in page)
 
     def stats(self) -> Stats:
         """Count the rows by state."""
         return self._backend.stats()
 
-    @known_options
-    def explain(self, id: Key) -> Explanation | None:
-        """Tell why the row is not running, or how it runs; None if there is none with this key, or it has no state.
+    @reject_unknown_options
+    def explain(self, id: RowKey) -> Explanation | None:
+        """Explain why the row is not running, or how it runs; None if no row has this key, or it has no state.
 
-        Of workers it speaks only if the table was made with a `Jobs`, which knows those that were started so.
+        Workers are considered only if the table was created with a `Jobs`, whose registry lists them.
         """
-        standing = self._backend.standing(self._id_of(id), None, None)
-        if standing is None:
+        outlook = self._backend.explain(self._id_of(id), None, None)
+        if outlook is None:
             return None
-        return explain_row(standing, None if self._home is None else self._home.workers())
+        return explain_row(outlook, None if self._jobs is None else self._jobs.workers())
 
-    @known_options
+    @reject_unknown_options
     def reap(self, *, worker: str | None = None) -> list[Reaped]:
-        """Take back every claim whose lease ran out; with a worker that you know is dead, all that it holds.
+        """Reap every claim whose lease expired; with `worker`, every claim of a worker that is known to be dead.
 
-        Claims do the first by themselves; this does it now. A row whose work is done, as a `done_if` in SQL or the
-        `output` tells, is completed.
+        Each claim request reaps expired leases as well; call `reap` to do so now. A row whose work is done, by a SQL
+        `done_if` or the `output`, is completed.
         """
         return self._reap(worker)
 
     def retry(
-        self, ids: Keys | None = None, *, reason: str | None = None, all: bool = False, **filters: Unpack[RowFilters]
+        self, ids: RowKeys | None = None, *, reason: str | None = None, all: bool = False, **filters: Unpack[RowFilters]
     ) -> list[Moved]:
-        """Queue failed or cancelled rows again, with fresh attempts: those named, or the failed ones that match."""
+        """Queue failed or cancelled rows again and reset their attempts.
+
+        Pass keys, or the filters of `find` (failed rows, unless `state` is set), or `all=True`. `reason` is
+        recorded in the history. Returns for each row its new state, or why it was not moved.
+        """
         return self._move_rows(Move.RETRY, ids, filters, states=frozenset({State.FAILED}), reason=reason, all=all)
 
     def cancel(
-        self, ids: Keys | None = None, *, reason: str | None = None, all: bool = False, **filters: Unpack[RowFilters]
+        self, ids: RowKeys | None = None, *, reason: str | None = None, all: bool = False, **filters: Unpack[RowFilters]
     ) -> list[Moved]:
-        """Cancel queued rows and ask running ones to stop: those named, or those that match."""
+        """Cancel queued rows and request the cancellation of running rows.
+
+        Pass keys, or the filters of `find` (queued and running rows, unless `state` is set), or `all=True`.
+        `reason` is recorded in the history. A running row that completes nevertheless is completed. Returns for each
+        row its state, or why it was not cancelled.
+        """
         return self._move_rows(Move.CANCEL, ids, filters, states=LIVE, reason=reason, all=all)
 
-    @known_options
+    @reject_unknown_options
     def migrate(self, *, adopt_running_after: Seconds | None = None, functions: bool = False) -> list[str]:
-        """Add to the table what is missing, and return the statements that did; nothing missing, none.
+        """Add the columns, indexes and other objects that are missing; return the statements that were run.
 
-        With `adopt_running_after`, rows that were left in running without a lease get one that ends so many seconds
-        after they were started. With `functions`, those for other languages are installed: claim, complete and others.
+        With `adopt_running_after`, rows in the running state without a lease get a lease that expires so many seconds
+        after their start. With `functions`, the SQL functions for other languages are installed (claim, complete, …).
         """
         seconds = checks.optional(checks.seconds, "adopt_running_after", adopt_running_after)
-        return self._backend.migrate(adopt_running_after=seconds, functions=checks.truth("functions", functions))
+        return self._backend.migrate(adopt_running_after=seconds, functions=checks.boolean("functions", functions))
 
-    @known_options
+    @reject_unknown_options
     def outstanding(self, *, adopt_running_after: Seconds | None = None, functions: bool = False) -> list[str]:
-        """Return the statements that `migrate` would run."""
+        """Return the statements that `migrate` would run; change nothing."""
         seconds = checks.optional(checks.seconds, "adopt_running_after", adopt_running_after)
-        return self._backend.outstanding(adopt_running_after=seconds, functions=checks.truth("functions", functions))
+        return self._backend.outstanding(adopt_running_after=seconds, functions=checks.boolean("functions", functions))
 
-    def texts(self) -> Mapping[str, str]:
-        """Return the statements of each operation by its name, to be read."""
-        return self._backend.texts()
+    def sql(self) -> Mapping[str, str]:
+        """Return the SQL of each operation by its name, for reading."""
+        return self._backend.sql()
 
-    def examine(self) -> list[Finding]:
-        """Return what is wrong with the table or remarkable about it, each with its remedy, the gravest first."""
-        return self._backend.examine()
+    def check(self) -> list[Finding]:
+        """Check the table and return the findings with their remedies, the most severe first."""
+        return self._backend.check()
 
     def _open_store(self) -> TableStore:
-        place = self._place
-        return table_in(place._backend, self.spec) if isinstance(place, Jobs) else table_at(url_of(place), self.spec)  # noqa: SLF001 - it shares what that has open
+        location = self._location
+        if isinstance(location, Jobs):
+            return table_in(location._backend, self.spec)  # noqa: SLF001 - a table shares the store of its Jobs
+        return table_at(url_of(location), self.spec)
 
     @property
-    def _rows(self) -> Rows[R]:
-        return Rows(store=self._backend, shape=self._shape, done_if=self._done_if)
+    def _context(self) -> TableContext[R]:
+        return TableContext(store=self._backend, row_factory=self._row_factory, done_if=self._done_if)
 
     @property
-    def _home(self) -> Jobs | None:
-        """The Jobs that it was made with: its workers are shown in that one's registry."""
-        return self._place if isinstance(self._place, Jobs) else None
+    def _jobs(self) -> Jobs | None:
+        """The `Jobs` that the table was created with; its registry lists the workers of the table."""
+        return self._location if isinstance(self._location, Jobs) else None
 
-    def _must_have_a_handler(self) -> RowTask:
+    def _require_handler(self) -> RowTask:
         if self._handler is None:
             raise ConfigurationError(
-                f"there is nothing to run for {self!r}: name a function of its rows with @….handler, then start"
+                f"{self!r} has no handler: register a function with @table.handler before starting a worker"
             )
         return self._handler
 
-    def _claim_of(self, holder: Holder, job: Job, lease: Lease) -> TableClaim[R]:
-        return TableClaim(holder, job, lease, self._rows)
+    def _build_claim(self, holder: Holder, job: Job, lease: Lease) -> TableClaim[R]:
+        return TableClaim(holder, job, lease, self._context)
 
-    def _claims_of(self, holder: Holder, claims: Sequence[TableClaim[R]]) -> TableClaims[R]:
+    def _build_claims(self, holder: Holder, claims: Sequence[TableClaim[R]]) -> TableClaims[R]:
         for claim in claims[:1]:
             try:
-                self._shape.must_fit(claim.job.payload)
+                self._row_factory.require_fields(claim.job.payload)
             except ConfigurationError:
-                holder.store.settle([released(each.lease.hold) for each in claims])
+                holder.store.settle([build_release(each.lease.hold) for each in claims])
                 raise
         return TableClaims(holder, claims)
 
     def _id_of(self, id: object) -> str:
-        return id_of(id, len(self.spec.key))
+        return row_id(id, len(self.spec.key))
 
     def _batches(self, ids: Any) -> Iterator[list[str]]:
         is_one = isinstance(ids, str | int | UUID) or (isinstance(ids, tuple) and len(self.spec.key) > 1)
         if not is_one and (isinstance(ids, bytes | Mapping) or not isinstance(ids, Iterable)):
-            raise ConfigurationError(f"ids must be the key of a row or several of them, not {checks.shown(ids)}")
+            raise ConfigurationError(f"ids must be a key or an iterable of keys, not {checks.short_repr(ids)}")
         return batches_of(list(dict.fromkeys(map(self._id_of, [ids] if is_one else ids))))
 
     def _move_rows(
         self,
         move: Move,
-        ids: Keys | None,
+        ids: RowKeys | None,
         filters: RowFilters,
         *,
         states: frozenset[State],
         reason: str | None,
         all: bool,
     ) -> list[Moved]:
-        query = row_query_of(move.value, filters, "ids", "reason", "all")
+        query = build_row_query(move.value, filters, "ids", "reason", "all")
         return self._move(
             move,
             ids,
@@ -371,45 +396,48 @@ class Table(Source[TableStore, TableClaim[R]], Generic[R]):
             is_all=all,
             has_condition=has_condition(filters),
             reason=reason,
-            like="attempts_over=3",
+            example="attempts_over=3",
         )
 
 
-def _place(store: Any) -> str | Callable[[], str] | Jobs:
+def _location_of(store: Any) -> str | Callable[[], str] | Jobs:
     found = getattr(store, "sync", store)
     if isinstance(found, str | Jobs):
         return found
     if not callable(found):
         raise ConfigurationError(
-            f"a table is in the database of a Jobs or a URL, such as 'sqlite:///app.db', not in {checks.shown(store)}"
+            f"store must be a URL such as 'sqlite:///app.db', a function that returns one, or a Jobs, "
+            f"not {checks.short_repr(store)}"
         )
     return found  # type: ignore[no-any-return]
 
 
-def refuse_lease(options: WorkerOptions) -> None:
-    """Raise for a lease that is meant for the rows: they have that of their table."""
+def reject_lease(options: WorkerOptions) -> None:
+    """Raise if the options contain a lease: rows have the lease of their table."""
     if "lease" in options:
-        raise ConfigurationError("a table has its own lease: Table(…, lease=180); leave lease out here")
+        raise ConfigurationError("a worker of a table takes no lease=: set it on the table, Table(…, lease=180)")
 
 
-def _must_take_a_row(function: Callable[..., Any]) -> None:
-    """Raise if it cannot be called with one value: else every row would fail for that."""
+def _require_row_parameter(function: Callable[..., Any]) -> None:
+    """Raise if the function cannot be called with one argument: every row would fail."""
     try:
-        taken = inspect.signature(function)
+        signature = inspect.signature(function)
     except ValueError:
         return
     try:
-        taken.bind(None)
+        signature.bind(None)
     except TypeError as exc:
         raise ConfigurationError(
-            f"a handler is called with a row and nothing else, and {name_of_function(function)}{taken} cannot be: {exc}"
+            f"a handler takes a row as its only argument; {function_name(function)}{signature} does not: {exc}"
         ) from None
 
 
-def _function(done_if: str | DoneIf | None) -> DoneIf | None:
+def _done_function(done_if: str | DoneIf | None) -> DoneIf | None:
     if done_if is None or isinstance(done_if, str):
         return None
     if not callable(done_if):
-        raise ConfigurationError(f"done_if must be SQL, or a function of the row, not {checks.shown(done_if)}")
+        raise ConfigurationError(
+            f"done_if must be SQL or a function that takes a row, not {checks.short_repr(done_if)}"
+        )
     is_async(done_if)
     return done_if

@@ -9,8 +9,8 @@ from tenure.backends.protocol import Claiming, Transactional
 from tenure.client.keeper import Keeper, ticks
 from tenure.core import transitions
 from tenure.core.answers import Answer
-from tenure.core.log_fields import facts
-from tenure.core.operations import Extension, Holding, Settlement
+from tenure.core.log_fields import job_log_fields
+from tenure.core.operations import Extension, HoldStatus, Settlement
 from tenure.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Transaction:
         self._store = store
         self._keeper = keeper
         self._loop = loop
-        self._steps = self._one_commit()
+        self._steps = self._transaction_steps()
 
     def __enter__(self) -> Any:
         return next(self._steps)
@@ -41,20 +41,20 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not self._claim.is_here():
+        if not self._claim.is_in_this_process():
             self._steps.close()
             if error is None:
                 # Nothing of what this forked child has done in it is committed.
-                self._claim.must_be_held()
+                self._claim.require_held()
             return False
         try:
             self._end(error)
         except BaseException as exc:
             # It could not be committed, and the job has to be settled by that.
             if exc is not error:
-                self._claim.leave(exc)
+                self._claim.settle_on_exit(exc)
                 raise
-        return error is not None and self._claim.leave(error)
+        return error is not None and self._claim.settle_on_exit(error)
 
     def _end(self, error: BaseException | None) -> None:
         try:
@@ -66,10 +66,10 @@ class Transaction:
             # An interrupt may have come before anything was done.
             self._steps.close()
 
-    def _one_commit(self) -> Generator[Any]:
+    def _transaction_steps(self) -> Generator[Any]:
         claim = self._claim
-        claim.must_be_held()
-        claim.prove()
+        claim.require_held()
+        claim.verify()
         self._keeper.keep([claim.lease])
         completion: Settlement | None = None
         try:
@@ -79,28 +79,28 @@ class Transaction:
             # Not under the lock of the claim: the block may use it.
             with self._store.transaction(self._loop) as connection:
                 started_at = ticks()
-                is_held = not self._store.is_exclusive or self._is_held(connection)
+                is_held = not self._store.is_exclusive or self._lock_if_held(connection)
                 if is_held:
                     yield connection
                     completion = self._complete(connection)
-                self._say_if_it_took_long(ticks() - started_at)
+                self._log_if_slow(ticks() - started_at)
         finally:
             self._keeper.drop([claim.lease])
         if not is_held:
             self._keeper.end(claim.lease)
-            raise claim.lost()
+            raise claim.lost_error()
         if completion is not None:
-            claim.note(completion, landed=True)
+            claim.record_settlement(completion, landed=True)
 
-    def _is_held(self, connection: object) -> bool:
+    def _lock_if_held(self, connection: object) -> bool:
         """Tell whether the job is held; from now on nobody else can take it."""
         hold = self._claim.lease.hold
-        with self._store.joined(connection) as joined:
-            (holding,) = joined.extend([Extension(hold=hold, lease=self._claim.lease.length)])
-            if holding is Holding.LOST:
+        with self._store.join(connection) as transaction:
+            (status,) = transaction.extend([Extension(hold=hold, lease=self._claim.lease.length)])
+            if status is HoldStatus.LOST:
                 # So that the store counts what it refused.
-                joined.settle([transitions.completed(hold)])
-        return holding is not Holding.LOST
+                transaction.settle([transitions.build_completion(hold)])
+        return status is not HoldStatus.LOST
 
     def _complete(self, connection: object) -> Settlement:
         """Complete the job at the end of its transaction; the same again, if the block did.
@@ -109,38 +109,40 @@ class Transaction:
         """
         claim = self._claim
         if isinstance(claim.result, Answer):
-            raise ConfigurationError(f"a transaction completes the job; raise {claim.result} instead, which undoes it")
+            raise ConfigurationError(
+                f"claim.transaction() completes the job: raise {claim.result} to roll back, do not set it as the result"
+            )
         completion = claim.completion(claim.result)
-        with self._store.joined(self._usable(connection)) as joined:
-            (landed,) = joined.settle([completion])
+        with self._store.join(self._connection_for_thread(connection)) as transaction:
+            (landed,) = transaction.settle([completion])
         if not landed:
-            raise claim.lost()
+            raise claim.lost_error()
         return completion
 
-    def _usable(self, connection: object) -> object:
+    def _connection_for_thread(self, connection: object) -> object:
         """Return the connection as it is used in this thread."""
         if self._loop is None:
             return connection
-        from tenure.connections.caller import awaited_on
+        from tenure.connections.caller import adapt_async_connection
 
-        return awaited_on(self._loop, connection) or connection
+        return adapt_async_connection(self._loop, connection) or connection
 
-    def _say_if_it_took_long(self, seconds: float) -> None:
+    def _log_if_slow(self, seconds: float) -> None:
         if self._store.is_exclusive and seconds > self._claim.lease.length / 3:
             log.warning(
-                "the transaction of job %s took %.1f s of a lease of %g s; while it was open, nobody else could write",
+                "transaction of job %s held the write lock for %.1f s of a lease of %g s; keep transactions short",
                 self._claim.id,
                 seconds,
                 self._claim.lease.length,
-                extra=facts(self._claim.job),
+                extra=job_log_fields(self._claim.job),
             )
 
 
-def transactional(store: Claiming) -> Transactional:
+def require_transactional(store: Claiming) -> Transactional:
     """Return the store if it has transactions, or raise."""
     if not isinstance(store, Transactional):
         raise ConfigurationError(
-            f"the {type(store).__name__.lower()} store has no transactions to share; use postgresql:// or sqlite://, "
-            "or leave out connection= and transaction()"
+            f"the {type(store).__name__.lower()} store has no SQL transactions: use postgresql:// or sqlite://, "
+            "or omit connection= and transaction()"
         )
     return store

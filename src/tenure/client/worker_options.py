@@ -9,8 +9,8 @@ from typing import Any, TypedDict
 
 from tenure.core import checks
 from tenure.core.checks import Seconds
-from tenure.core.filters import Names
-from tenure.core.operations import lease_of
+from tenure.core.filters import NameOrNames
+from tenure.core.operations import check_lease
 from tenure.errors import ConfigurationError, UnknownTask
 
 MOST_CONCURRENT = 1_000
@@ -20,8 +20,8 @@ LONGEST_GRACE = 86_400.0
 class WorkerOptions(TypedDict, total=False):
     """What can be said about a worker: see `Jobs.work`. `queues`, `types` and `lease` are about jobs, not tables."""
 
-    queues: Names | None
-    types: Names | None
+    queues: NameOrNames | None
+    types: NameOrNames | None
     concurrency: int
     lease: Seconds
     grace: Seconds
@@ -30,7 +30,7 @@ class WorkerOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class WorkerSettings:
     """The same, checked. `types` of None are all that there are tasks for."""
 
     queues: tuple[str, ...] | None
@@ -42,38 +42,40 @@ class Settings:
     name: str
 
 
-def settings_of(options: WorkerOptions, tasks: Mapping[str, Any] | None) -> Settings:
+def settings_of(options: WorkerOptions, tasks: Mapping[str, Any] | None) -> WorkerSettings:
     """Return what the options mean for a worker of these tasks, or raise; None if it is for tables alone."""
-    checks.refuse_unknown("work", options, WorkerOptions.__annotations__)
+    checks.reject_unknown("work", options, WorkerOptions.__annotations__)
     types = checks.optional(checks.names, "types", options.get("types"))
     if tasks is None:
-        _refuse_what_is_for_jobs(options)
+        _reject_job_options(options)
     elif not tasks:
-        raise ConfigurationError("there is nothing to run: make a task of a function with @jobs.task, then start")
+        raise ConfigurationError(
+            "there are no tasks to run: register a function with @jobs.task before starting a worker"
+        )
     for type in types or ():
         if type not in (tasks or {}):
             raise UnknownTask(
-                f"no task is registered under the type {type!r}{checks.nearest(type, tasks or {})}; "
-                "import its module first"
+                f"no task is registered for type {type!r}: import the module that defines the task first"
+                f"{checks.did_you_mean(type, tasks or {})}"
             )
-    return Settings(
+    return WorkerSettings(
         queues=checks.optional(checks.names, "queues", options.get("queues")),
         types=types,
-        concurrency=checks.whole("concurrency", options.get("concurrency", 10), 1, MOST_CONCURRENT),
-        lease=lease_of(options.get("lease", 60.0)),
+        concurrency=checks.integer("concurrency", options.get("concurrency", 10), 1, MOST_CONCURRENT),
+        lease=check_lease(options.get("lease", 60.0)),
         grace=checks.seconds("grace", options.get("grace", 30.0), 0.0, LONGEST_GRACE),
-        drain=checks.truth("drain", options.get("drain", False)),
-        name=_unique(checks.optional(checks.name, "name", options.get("name"))),
+        drain=checks.boolean("drain", options.get("drain", False)),
+        name=_unique_name(checks.optional(checks.name, "name", options.get("name"))),
     )
 
 
-def _refuse_what_is_for_jobs(options: WorkerOptions) -> None:
+def _reject_job_options(options: WorkerOptions) -> None:
     for option in ("queues", "types"):
         if options.get(option) is not None:
-            raise ConfigurationError(f"{option} choose jobs, and there are only tables here; leave {option} out")
+            raise ConfigurationError(f"{option} applies to jobs, and this worker has only tables: remove {option}=")
 
 
-def _unique(name: str | None) -> str:
+def _unique_name(name: str | None) -> str:
     """Return a name that no other worker has or had: a process that is started again may have the same number."""
     host = f"{platform.node()}:{os.getpid()}:{secrets.token_hex(4)}"
     return checks.name("name", host if name is None else f"{name}@{host}")

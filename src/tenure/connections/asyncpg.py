@@ -5,27 +5,27 @@ from typing import Any
 
 from asyncpg import InterfaceError
 
-from tenure.connections.refusals import no_transaction
+from tenure.connections.refusals import no_transaction_error
 
 
 class Connection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    async def ask(self, text: str, asked: str) -> str | None:
+    async def execute(self, text: str, asked: str) -> str | None:
         if not self._connection.is_in_transaction():
-            raise no_transaction("use `async with connection.transaction():` around this")
-        answer: str | None = await self._connection.fetchval(text.replace(":asked", "$1"), asked)
-        return answer
+            raise no_transaction_error("call this inside `async with connection.transaction():`")
+        value: str | None = await self._connection.fetchval(text.replace(":asked", "$1"), asked)
+        return value
 
-    def in_transaction(self) -> Callable[[], bool]:
+    def transaction_check(self) -> Callable[[], bool]:
         return self._is_in_transaction
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, callback: Callable[[], None]) -> None:
         """It tells nobody."""
 
     def _is_in_transaction(self) -> bool:
         try:
             return bool(self._connection.is_in_transaction())
-        except InterfaceError:  # it is closed, or back in its pool
+        except InterfaceError:  # the connection is closed, or released to its pool
             return False

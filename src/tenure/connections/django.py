@@ -8,8 +8,8 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
-from tenure.connections.formatted import ask_with
-from tenure.connections.refusals import no_transaction, other_database
+from tenure.connections.formatted import execute_with
+from tenure.connections.refusals import no_transaction_error, wrong_database_error
 
 
 class Connection:
@@ -19,24 +19,24 @@ class Connection:
             connection if isinstance(connection, BaseDatabaseWrapper) else connections[connection.alias]
         )
 
-    def ask(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, asked: str) -> str | None:
         if self._connection.vendor != "postgresql":
-            raise other_database(self._connection.vendor)
+            raise wrong_database_error(self._connection.vendor)
         if not self._is_in_transaction():
-            raise no_transaction("use `with transaction.atomic():` around this")
+            raise no_transaction_error("call this inside `with transaction.atomic():`")
         with self._connection.cursor() as cursor:
-            return ask_with(cursor, text, asked)
+            return execute_with(cursor, text, asked)
 
-    def in_transaction(self) -> Callable[[], bool]:
-        return self._seems_in_transaction
+    def transaction_check(self) -> Callable[[], bool]:
+        return self._has_open_transaction
 
-    def after_commit(self, call: Callable[[], None]) -> None:
-        with suppress(TransactionManagementError):  # commits are managed by hand, and it tells nobody
-            self._connection.on_commit(call, robust=True)
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        with suppress(TransactionManagementError):  # with autocommit off, Django calls no commit hooks
+            self._connection.on_commit(callback, robust=True)
 
     def _is_in_transaction(self) -> bool:
         return bool(self._connection.in_atomic_block or not self._connection.get_autocommit())
 
-    def _seems_in_transaction(self) -> bool:
+    def _has_open_transaction(self) -> bool:
         # Not to be asked of one that is closed, which would be opened for it.
         return self._connection.connection is not None and self._is_in_transaction()

@@ -14,29 +14,29 @@ from typing import Any, Protocol, TypeVar
 R = TypeVar("R")
 
 
-class AwaitedCaller(Protocol):
+class AsyncCallerConnection(Protocol):
     """As a `Caller`, but its statements have to be awaited."""
 
-    async def ask(self, text: str, asked: str) -> str | None: ...
+    async def execute(self, text: str, asked: str) -> str | None: ...
 
-    def in_transaction(self) -> Callable[[], bool]: ...
+    def transaction_check(self) -> Callable[[], bool]: ...
 
-    def after_commit(self, call: Callable[[], None]) -> None: ...
+    def after_commit(self, callback: Callable[[], None]) -> None: ...
 
 
-class OnLoop:
+class LoopConnection:
     """A `Caller` for the threads beside an event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, connection: object, adapted: AwaitedCaller) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, connection: object, adapter: AsyncCallerConnection) -> None:
         self.connection = connection
         self._loop = loop
-        self._adapted = adapted
+        self._adapter = adapter
         self._lock = threading.Lock()
-        self._asking: Future[str | None] | None = None
+        self._running: Future[str | None] | None = None
         self._is_cancelled = False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, OnLoop) and other.connection is self.connection
+        return isinstance(other, LoopConnection) and other.connection is self.connection
 
     def __hash__(self) -> int:
         return hash(id(self.connection))
@@ -44,33 +44,33 @@ class OnLoop:
     def __repr__(self) -> str:
         return repr(self.connection)
 
-    def ask(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, asked: str) -> str | None:
         with self._lock:
             if self._is_cancelled:
                 raise asyncio.CancelledError
-            self._asking = asyncio.run_coroutine_threadsafe(self._adapted.ask(text, asked), self._loop)
-        return answer_of(self._asking)
+            self._running = asyncio.run_coroutine_threadsafe(self._adapter.execute(text, asked), self._loop)
+        return wait_for_result(self._running)
 
     def cancel(self) -> None:
         """End a statement that may be waiting for somebody else's transaction, and begin no other."""
         with self._lock:
             self._is_cancelled = True
-            if self._asking is not None:
-                self._asking.cancel()
+            if self._running is not None:
+                self._running.cancel()
 
-    def in_transaction(self) -> Callable[[], bool]:
-        return self._adapted.in_transaction()
+    def transaction_check(self) -> Callable[[], bool]:
+        return self._adapter.transaction_check()
 
-    def after_commit(self, call: Callable[[], None]) -> None:
-        self._adapted.after_commit(call)
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        self._adapter.after_commit(callback)
 
 
-def hop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, R]) -> R:
+def run_on_loop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, R]) -> R:
     """Run a coroutine on that loop, and wait for its end; in any thread but the loop's own."""
-    return answer_of(asyncio.run_coroutine_threadsafe(coroutine, loop))
+    return wait_for_result(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
 
-def answer_of(future: "Future[R]") -> R:
+def wait_for_result(future: "Future[R]") -> R:
     try:
         return future.result()
     except concurrent.futures.CancelledError as exc:

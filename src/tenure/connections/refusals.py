@@ -3,7 +3,7 @@
 from tenure.errors import ConfigurationError
 
 
-class CallersOwn(Exception):  # noqa: N818 - it names a fact, and never leaves the backend
+class CallerError(Exception):
     """Work of the caller's own was done first, and that failed."""
 
     def __init__(self, error: Exception) -> None:
@@ -11,11 +11,11 @@ class CallersOwn(Exception):  # noqa: N818 - it names a fact, and never leaves t
         self.error = error
 
 
-def no_transaction(remedy: str) -> ConfigurationError:
-    return ConfigurationError(f"connection has no transaction to join, and begins none by itself; {remedy}")
+def no_transaction_error(remedy: str) -> ConfigurationError:
+    return ConfigurationError(f"connection is in autocommit mode and has no open transaction; {remedy}")
 
 
-def other_database(name: str) -> ConfigurationError:
+def wrong_database_error(name: str) -> ConfigurationError:
     return ConfigurationError(
-        f"connection is to {name!r}, and the jobs are in PostgreSQL: one transaction cannot hold both"
+        f"connection is to {name!r}, but the jobs are in PostgreSQL; pass a connection to the database of the jobs"
     )

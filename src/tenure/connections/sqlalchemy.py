@@ -12,9 +12,9 @@ from sqlalchemy import TextClause, event, orm, text
 from sqlalchemy import engine as core
 from sqlalchemy.ext import asyncio as aio
 
-from tenure.connections.refusals import CallersOwn, no_transaction, other_database
+from tenure.connections.refusals import CallerError, no_transaction_error, wrong_database_error
 
-CALLS = "tenure_after_commit"
+CALLBACKS_KEY = "tenure_after_commit"
 """Under this name a session keeps what is to be called after its commit."""
 
 
@@ -22,13 +22,13 @@ class Connection:
     def __init__(self, connection: core.Connection) -> None:
         self._connection = connection
 
-    def ask(self, text: str, asked: str) -> str | None:
-        return _ask(self._connection, text, asked)
+    def execute(self, text: str, asked: str) -> str | None:
+        return _execute(self._connection, text, asked)
 
-    def in_transaction(self) -> Callable[[], bool]:
-        return _still(self._connection)
+    def transaction_check(self) -> Callable[[], bool]:
+        return _transaction_check(self._connection)
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, callback: Callable[[], None]) -> None:
         """It tells of a commit before that is done, so that nobody is to be called."""
 
 
@@ -36,34 +36,34 @@ class Session:
     def __init__(self, session: "orm.Session | orm.scoped_session[Any]") -> None:
         self._session: orm.Session = session() if isinstance(session, orm.scoped_session) else session
 
-    def ask(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, asked: str) -> str | None:
         # What the session has not written yet may be what the job is about.
         if self._session.autoflush:
             try:
                 self._session.flush()
             except Exception as exc:
-                raise CallersOwn(exc) from exc
-        return _ask(self._session.connection(), text, asked)
+                raise CallerError(exc) from exc
+        return _execute(self._session.connection(), text, asked)
 
-    def in_transaction(self) -> Callable[[], bool]:
-        return _still(self._session)
+    def transaction_check(self) -> Callable[[], bool]:
+        return _transaction_check(self._session)
 
-    def after_commit(self, call: Callable[[], None]) -> None:
-        _after_commit(self._session, call)
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        _register_callback(self._session, callback)
 
 
 class AsyncConnection:
     def __init__(self, connection: aio.AsyncConnection) -> None:
         self._connection = connection
 
-    async def ask(self, text: str, asked: str) -> str | None:
-        return await self._connection.run_sync(_ask, text, asked)
+    async def execute(self, text: str, asked: str) -> str | None:
+        return await self._connection.run_sync(_execute, text, asked)
 
-    def in_transaction(self) -> Callable[[], bool]:
+    def transaction_check(self) -> Callable[[], bool]:
         connection = self._connection.sync_connection
-        return _never if connection is None else _still(connection)
+        return _always_false if connection is None else _transaction_check(connection)
 
-    def after_commit(self, call: Callable[[], None]) -> None:
+    def after_commit(self, callback: Callable[[], None]) -> None:
         """It tells of a commit before that is done, so that nobody is to be called."""
 
 
@@ -71,23 +71,23 @@ class AsyncSession:
     def __init__(self, session: "aio.AsyncSession | aio.async_scoped_session[Any]") -> None:
         self._session: aio.AsyncSession = session() if isinstance(session, aio.async_scoped_session) else session
 
-    async def ask(self, text: str, asked: str) -> str | None:
-        return await self._session.run_sync(lambda session: Session(session).ask(text, asked))
+    async def execute(self, text: str, asked: str) -> str | None:
+        return await self._session.run_sync(lambda session: Session(session).execute(text, asked))
 
-    def in_transaction(self) -> Callable[[], bool]:
-        return _still(self._session.sync_session)
+    def transaction_check(self) -> Callable[[], bool]:
+        return _transaction_check(self._session.sync_session)
 
-    def after_commit(self, call: Callable[[], None]) -> None:
-        _after_commit(self._session.sync_session, call)
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        _register_callback(self._session.sync_session, callback)
 
 
-def _ask(connection: core.Connection, text: str, asked: str) -> str | None:
+def _execute(connection: core.Connection, text: str, asked: str) -> str | None:
     if connection.dialect.name != "postgresql":
-        raise other_database(connection.dialect.name)
+        raise wrong_database_error(connection.dialect.name)
     if getattr(connection.connection.dbapi_connection, "autocommit", False):
-        raise no_transaction("leave out isolation_level='AUTOCOMMIT', and commit afterwards")
-    answer: str | None = connection.execute(_clause(text), {"asked": asked}).scalar_one()
-    return answer
+        raise no_transaction_error("remove isolation_level='AUTOCOMMIT', and commit afterwards")
+    value: str | None = connection.execute(_clause(text), {"asked": asked}).scalar_one()
+    return value
 
 
 @cache
@@ -95,31 +95,31 @@ def _clause(statement: str) -> TextClause:
     return text(statement)
 
 
-def _still(transactional: orm.Session | core.Connection) -> Callable[[], bool]:
+def _transaction_check(transactional: orm.Session | core.Connection) -> Callable[[], bool]:
     """Return what tells whether the present transaction is still the one that is open."""
-    begun = transactional.get_transaction()
-    return lambda: begun is not None and transactional.get_transaction() is begun
+    current = transactional.get_transaction()
+    return lambda: current is not None and transactional.get_transaction() is current
 
 
-def _never() -> bool:
+def _always_false() -> bool:
     return False
 
 
-def _after_commit(session: orm.Session, call: Callable[[], None]) -> None:
-    waiting: list[Callable[[], None]] = session.info.setdefault(CALLS, [])
-    waiting.append(call)
-    for moment, listener in (("after_commit", _call_all), ("after_transaction_end", _forget_all)):
-        if not event.contains(session, moment, listener):
-            event.listen(session, moment, listener)
+def _register_callback(session: orm.Session, callback: Callable[[], None]) -> None:
+    callbacks: list[Callable[[], None]] = session.info.setdefault(CALLBACKS_KEY, [])
+    callbacks.append(callback)
+    for hook, listener in (("after_commit", _run_callbacks), ("after_transaction_end", _drop_callbacks)):
+        if not event.contains(session, hook, listener):
+            event.listen(session, hook, listener)
 
 
-def _call_all(session: orm.Session) -> None:
+def _run_callbacks(session: orm.Session) -> None:
     if session.in_nested_transaction():  # only a savepoint was released
         return
-    for call in session.info.pop(CALLS, ()):
+    for call in session.info.pop(CALLBACKS_KEY, ()):
         call()
 
 
-def _forget_all(session: orm.Session, transaction: orm.SessionTransaction) -> None:
+def _drop_callbacks(session: orm.Session, transaction: orm.SessionTransaction) -> None:
     if transaction.parent is None:
-        session.info.pop(CALLS, None)
+        session.info.pop(CALLBACKS_KEY, None)

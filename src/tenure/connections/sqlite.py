@@ -9,7 +9,7 @@ from tenure.errors import ConfigurationError
 
 
 @contextmanager
-def joined(connection: object, path: Path, to_write: str) -> Iterator[sqlite3.Connection]:
+def join_transaction(connection: object, path: Path, lock_statement: str) -> Iterator[sqlite3.Connection]:
     """Give the connection, ready for statements of ours in its transaction: all of them happen, or none.
 
     The caller commits, or rolls back. How its rows and texts look is as it was afterwards. `to_write` is a statement
@@ -17,8 +17,8 @@ def joined(connection: object, path: Path, to_write: str) -> Iterator[sqlite3.Co
     """
     if not isinstance(connection, sqlite3.Connection):
         raise ConfigurationError(f"connection must be a sqlite3.Connection to {str(path)!r}, not {connection!r}")
-    _must_be_of(connection, path)
-    _must_be_in_a_transaction(connection, to_write)
+    _require_same_file(connection, path)
+    _require_transaction(connection, lock_statement)
     row_factory, text_factory = connection.row_factory, connection.text_factory
     connection.row_factory, connection.text_factory = None, str
     try:
@@ -26,16 +26,16 @@ def joined(connection: object, path: Path, to_write: str) -> Iterator[sqlite3.Co
         try:
             yield connection
         except BaseException as exc:
-            _undo(connection, exc)
+            _roll_back(connection, exc)
             raise
         connection.execute("release tenure")
     finally:
         connection.row_factory, connection.text_factory = row_factory, text_factory
 
 
-def _undo(connection: sqlite3.Connection, error: BaseException) -> None:
+def _roll_back(connection: sqlite3.Connection, error: BaseException) -> None:
     """Undo what was done since the savepoint, if the transaction is still there."""
-    with suppress(sqlite3.ProgrammingError):  # it is closed
+    with suppress(sqlite3.ProgrammingError):  # the connection is closed
         if connection.in_transaction:
             connection.execute("rollback to tenure")
             # Refused if a cursor was left in the middle; then the savepoint ends with the transaction.
@@ -45,29 +45,29 @@ def _undo(connection: sqlite3.Connection, error: BaseException) -> None:
     error.add_note("tenure: SQLite has rolled back the whole transaction of this connection")
 
 
-def _must_be_of(connection: sqlite3.Connection, path: Path) -> None:
-    file = next(file for _, name, file in _plain(connection, "pragma database_list") if name == "main")
+def _require_same_file(connection: sqlite3.Connection, path: Path) -> None:
+    file = next(file for _, name, file in _fetch_plain(connection, "pragma database_list") if name == "main")
     if not file or not Path(file).exists() or not path.exists() or not path.samefile(file):
         raise ConfigurationError(
-            f"connection is to {file or 'memory'!r} and the jobs are in {str(path)!r}; "
-            "one transaction can only hold both if they are in one file"
+            f"connection is to {file or 'memory'!r}, but the jobs are in {str(path)!r}; "
+            "pass a connection to the file of the jobs"
         )
 
 
-def _must_be_in_a_transaction(connection: sqlite3.Connection, to_write: str) -> None:
+def _require_transaction(connection: sqlite3.Connection, lock_statement: str) -> None:
     if not connection.in_transaction:
         # From Python 3.12 on there is also autocommit=True, with which commit() does nothing.
         if connection.isolation_level is None or getattr(connection, "autocommit", False) is True:
             raise ConfigurationError(
-                "connection has no transaction to join, and begins none by itself (isolation_level=None, or "
+                "connection is in autocommit mode and has no open transaction (isolation_level=None, or "
                 "autocommit=True); execute 'begin immediate' first, and 'commit' afterwards"
             )
         connection.execute("begin immediate")
     # A transaction that has only read has no place among the writers yet; this takes one, or fails.
-    connection.execute(to_write)
+    connection.execute(lock_statement)
 
 
-def _plain(connection: sqlite3.Connection, statement: str) -> list[tuple[int, str, str]]:
+def _fetch_plain(connection: sqlite3.Connection, statement: str) -> list[tuple[int, str, str]]:
     cursor = connection.cursor()
     cursor.row_factory = None
     return [tuple(map(_text, row)) for row in cursor.execute(statement)]  # type: ignore[misc]

@@ -4,14 +4,14 @@ from tenure.core import checks
 from tenure.core.checks import Seconds
 
 
-class Answer(Exception):  # noqa: N818 - not an error: a decision, raised to leave a deep call
+class Answer(Exception):  # noqa: N818 - not an error: a decision, which may be raised from a nested call
     """Root of the four answers."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({', '.join(repr(each) for each in self.args if each is not None)})"
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 class Retry(Answer):
     """Try again after `delay`, or after the back-off; the attempt counts."""
 
@@ -21,7 +21,7 @@ class Retry(Answer):
         super().__init__(self.delay, self.why)
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 class Snooze(Answer):
     """Run again after `delay`; the attempt is given back."""
 
@@ -30,7 +30,7 @@ class Snooze(Answer):
         super().__init__(self.delay)
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 class Fail(Answer):
     """Fail for good, whatever attempts are left."""
 
@@ -39,7 +39,7 @@ class Fail(Answer):
         super().__init__(self.why)
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 class Cancel(Answer):
     """Cancel the job from within."""
 

@@ -9,7 +9,7 @@ Random = Callable[[], float]
 """Returns a number from 0 up to, not including, 1."""
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
     """Exponential back-off with full jitter: anywhere between nothing and `first * factor ** n`, at most `cap`."""

@@ -20,7 +20,7 @@ Seconds = float | timedelta
 """A duration: a number of seconds, or a timedelta."""
 
 LONGEST_NAME = 200
-LONGEST_SHOWN = 80
+LONGEST_REPR = 80
 LONGEST_META = 16 * 1024
 LONGEST_ERROR = 16 * 1024
 GREATEST_NUMBER = 2.0**53
@@ -31,7 +31,7 @@ LONGEST_DELAY = 100 * 365 * 86_400.0
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 """Within these, every store keeps a moment to the microsecond."""
 
-CUT = "[… cut]\n"
+TRUNCATION_MARK = "[… cut]\n"
 
 
 def optional(check: Callable[[str, object], R], option: str, value: object) -> R | None:
@@ -42,9 +42,11 @@ def optional(check: Callable[[str, object], R], option: str, value: object) -> R
 def name(option: str, value: object) -> str:
     """Return a queue, type, key, id or worker name: short, printable, the same in every store."""
     if not isinstance(value, str):
-        raise ConfigurationError(f"{option} must be a string, not {shown(value)}")
+        raise ConfigurationError(f"{option} must be a string, not {short_repr(value)}")
     if not value or len(value) > LONGEST_NAME:
-        raise ConfigurationError(f"{option} must have 1 to {LONGEST_NAME} characters, not {len(value)}: {shown(value)}")
+        raise ConfigurationError(
+            f"{option} must have 1 to {LONGEST_NAME} characters, not {len(value)}: {short_repr(value)}"
+        )
     if not value.isprintable() or value != value.strip():
         raise ConfigurationError(f"{option} must be printable text without space around it, not {value!r}")
     # Not a subclass, such as a member of an enumeration: a driver may treat that in its own way.
@@ -53,31 +55,31 @@ def name(option: str, value: object) -> str:
 
 def names(option: str, value: object) -> tuple[str, ...]:
     """Return at least one name, each once; one string is one name."""
-    found = any_names(option, value)
+    found = names_or_empty(option, value)
     if not found:
         raise ConfigurationError(f"{option} is empty; name at least one")
     return found
 
 
-def any_names(option: str, value: object) -> tuple[str, ...]:
+def names_or_empty(option: str, value: object) -> tuple[str, ...]:
     """Return names, each once, even if there are none."""
     if isinstance(value, str):
         return (name(option, value),)
     if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
-        raise ConfigurationError(f"{option} must be a name or several of them, not {shown(value)}")
+        raise ConfigurationError(f"{option} must be a name or a list of names, not {short_repr(value)}")
     return tuple(dict.fromkeys(name(option, each) for each in value))
 
 
-def whole(option: str, value: object, least: int, most: int) -> int:
+def integer(option: str, value: object, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"{option} must be a whole number, not {value!r}")
     if not least <= value <= most:
-        raise ConfigurationError(f"{option} must be {least:,} to {most:,}, not {shown(value)}")
+        raise ConfigurationError(f"{option} must be {least:,} to {most:,}, not {short_repr(value)}")
     return int(value)
 
 
 def count(option: str, value: object) -> int:
-    return whole(option, value, 0, 2**31 - 1)
+    return integer(option, value, 0, 2**31 - 1)
 
 
 def text(option: str, value: object) -> str:
@@ -86,14 +88,14 @@ def text(option: str, value: object) -> str:
     return value
 
 
-def kept_text(option: str, value: object) -> str:
+def storable_text(option: str, value: object) -> str:
     """Return text that every store can keep and look for."""
-    if clean(text(option, value)) != value:
+    if replace_unstorable(text(option, value)) != value:
         raise ConfigurationError(f"{option} must be text without NUL or lone surrogates, not {value!r}")
     return text(option, value)
 
 
-def truth(option: str, value: object) -> bool:
+def boolean(option: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ConfigurationError(f"{option} must be True or False, not {value!r}")
     return value
@@ -105,21 +107,23 @@ def seconds(option: str, value: object, least: float = 0.0, most: float = LONGES
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
         raise ConfigurationError(f"{option} must be a number of seconds or a timedelta, not {value!r}")
     if not least <= value <= most:
-        raise ConfigurationError(f"{option} must be {least:,.12g} to {most:,.12g} seconds, not {shown(value)}")
+        raise ConfigurationError(f"{option} must be {least:,.12g} to {most:,.12g} seconds, not {short_repr(value)}")
     return float(value)
 
 
 def number(option: str, value: object, least: float = -GREATEST_NUMBER, most: float = GREATEST_NUMBER) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise ConfigurationError(f"{option} must be a number from {least:,.12g} to {most:,.12g}, not {shown(value)}")
+        raise ConfigurationError(
+            f"{option} must be a number from {least:,.12g} to {most:,.12g}, not {short_repr(value)}"
+        )
     return value
 
 
-def moment(option: str, value: object) -> datetime:
+def timestamp(option: str, value: object) -> datetime:
     if not isinstance(value, datetime):
         raise ConfigurationError(f"{option} must be a datetime, not {value!r}")
     if value.utcoffset() is None:
-        raise ConfigurationError(f"{option} must have a time zone, as datetime.now(UTC) has; {value!r} has none")
+        raise ConfigurationError(f"{option} must have a time zone, like datetime.now(UTC), but {value!r} has none")
     if not EARLIEST <= value <= LATEST:
         raise ConfigurationError(f"{option} must be from {EARLIEST.year} to {LATEST.year}, not {value!r}")
     return value.astimezone(UTC)
@@ -129,7 +133,9 @@ def choice(option: str, value: object, allowed: Sequence[str]) -> str:
     if value in allowed:
         return str(value)
     words = [str(each) for each in allowed]
-    raise ConfigurationError(f"{option} must be {' or '.join(map(repr, words))}, not {value!r}{nearest(value, words)}")
+    raise ConfigurationError(
+        f"{option} must be {' or '.join(map(repr, words))}, not {value!r}{did_you_mean(value, words)}"
+    )
 
 
 def meta(option: str, value: object) -> dict[str, str]:
@@ -140,48 +146,48 @@ def meta(option: str, value: object) -> dict[str, str]:
     size = 0
     for label, content in value.items():
         checked[name(f"{option} label", label)] = content
-        if not isinstance(content, str) or clean(content) != content:
+        if not isinstance(content, str) or replace_unstorable(content) != content:
             raise ConfigurationError(
                 f"{option}[{label!r}] must be text without NUL or lone surrogates, not {content!r}"
             )
         size += len(label.encode()) + len(content.encode())
     if size > LONGEST_META:
-        raise ConfigurationError(f"{option} has {size:,} bytes; at most {LONGEST_META:,} are kept")
+        raise ConfigurationError(f"{option} has {size:,} bytes; the limit is {LONGEST_META:,}")
     return checked
 
 
-def clean(text: str) -> str:
+def replace_unstorable(text: str) -> str:
     """Return text that every store can keep: NUL becomes U+FFFD, a lone surrogate a question mark."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def error_text(option: str, value: object) -> str:
     """Return an error's text as it is stored: its end, where the reason stands, if it is too long."""
-    encoded = clean(text(option, value)).encode()
+    encoded = replace_unstorable(text(option, value)).encode()
     if len(encoded) <= LONGEST_ERROR:
         return encoded.decode()
-    room = LONGEST_ERROR - len(CUT.encode())
-    return CUT + encoded[-room:].decode(errors="ignore")
+    room = LONGEST_ERROR - len(TRUNCATION_MARK.encode())
+    return TRUNCATION_MARK + encoded[-room:].decode(errors="ignore")
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return a value as an error shows it: short, whatever it is."""
     try:
         text = repr(value)
     except ValueError:
         return f"a very large {type(value).__name__}"
-    except Exception:  # noqa: BLE001 - whatever the class says when it cannot show itself
-        return f"a {type(value).__name__} that cannot be shown"
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    except Exception:  # noqa: BLE001 - the user's `__repr__` may raise anything
+        return f"a {type(value).__name__} whose repr() fails"
+    return text if len(text) <= LONGEST_REPR else f"{text[:LONGEST_REPR]}…"
 
 
-def nearest(given: object, known: Iterable[str]) -> str:
+def did_you_mean(given: object, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` when a known name is near to the given one, else nothing."""
     close = difflib.get_close_matches(str(given), list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def known_options(function: Callable[P, R]) -> Callable[P, R]:
+def reject_unknown_options(function: Callable[P, R]) -> Callable[P, R]:
     """Refuse a keyword that the function does not have, with the nearest that it has."""
     known = frozenset(inspect.signature(function).parameters) - {"self"}
     where = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
@@ -189,22 +195,22 @@ def known_options(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
         if not known.issuperset(options):
-            refuse_unknown(where, options, known)
+            reject_unknown(where, options, known)
         return function(*args, **options)
 
     return call
 
 
-def with_known_options(kind: type[R]) -> type[R]:
+def reject_unknown_fields(kind: type[R]) -> type[R]:
     """Make a class refuse what it has no field for, with the nearest that it has."""
-    kind.__init__ = known_options(kind.__init__)  # type: ignore[method-assign]
+    kind.__init__ = reject_unknown_options(kind.__init__)  # type: ignore[method-assign]
     return kind
 
 
-def refuse_unknown(where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+def reject_unknown(where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     """Raise for the first name that is not known."""
     known = sorted(known)
     for each in given:
         if each not in known:
-            remedy = nearest(each, known) or (f"; it has {', '.join(known)}" if known else "")
+            remedy = did_you_mean(each, known) or (f"; the options are {', '.join(known)}" if known else "")
             raise ConfigurationError(f"{where} has no option {each!r}{remedy}")

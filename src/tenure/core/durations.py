@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
-def shown_duration(seconds: float, units: int = 2) -> str:
+def format_duration(seconds: float, units: int = 2) -> str:
     """Return a duration in its largest units, such as `3 min 20 s`."""
     left, parts = round(max(0.0, seconds)), list[str]()
     for unit, length in UNITS:
@@ -15,8 +15,8 @@ def shown_duration(seconds: float, units: int = 2) -> str:
     return " ".join(part for part in parts[:units] if part) or "0 s"
 
 
-def shown_moment(moment: datetime, now: datetime) -> str:
+def format_timestamp(timestamp: datetime, now: datetime) -> str:
     """Return a moment in UTC, to the second, and how far away it is."""
-    seconds = (moment - now).total_seconds()
-    away = f"in {shown_duration(seconds)}" if seconds > 0 else f"{shown_duration(-seconds)} ago"
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} ({away})"
+    seconds = (timestamp - now).total_seconds()
+    away = f"in {format_duration(seconds)}" if seconds > 0 else f"{format_duration(-seconds)} ago"
+    return f"{timestamp.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} ({away})"

@@ -1,32 +1,32 @@
 """An error in one line: what kind it is, and the first thing that it says."""
 
-LONGEST = 300
-TRACEBACK = "Traceback (most recent call last):"
-GROUP = "Exception Group "
+MAX_LENGTH = 300
+TRACEBACK_HEADER = "Traceback (most recent call last):"
+GROUP_PREFIX = "Exception Group "
 
 
-def headline_of(error: BaseException) -> str:
+def summarize_exception(error: BaseException) -> str:
     """Return the line for an exception."""
     try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - whatever its class says when it cannot show itself
-        said = ""
-    first = next(iter(said.strip().splitlines()), "")
-    return _cut(f"{type(error).__name__}: {first}" if first else type(error).__name__)
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the user's `__str__` may raise anything
+        message = ""
+    first = next(iter(message.strip().splitlines()), "")
+    return _truncate(f"{type(error).__name__}: {first}" if first else type(error).__name__)
 
 
-def headline(text: str) -> str:
+def summarize_error(text: str) -> str:
     """Return the line for an error as a job keeps it: with a traceback, or a reason alone."""
     lines = [line for line in text.splitlines() if line.strip()]
     for number in reversed(range(len(lines))):
-        place = lines[number].find(TRACEBACK)
-        if place >= 0:
+        indent = lines[number].find(TRACEBACK_HEADER)
+        if indent >= 0:
             # That of a group is indented by a frame of its own.
-            place -= len(GROUP) * lines[number][:place].endswith(GROUP)
-            after = (line[place:] for line in lines[number + 1 :])
-            return _cut(next((rest for rest in after if rest and not rest[0].isspace()), ""))
-    return _cut(lines[-1]) if lines else "no reason was given"
+            indent -= len(GROUP_PREFIX) * lines[number][:indent].endswith(GROUP_PREFIX)
+            after = (line[indent:] for line in lines[number + 1 :])
+            return _truncate(next((rest for rest in after if rest and not rest[0].isspace()), ""))
+    return _truncate(lines[-1]) if lines else "no reason given"
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+def _truncate(line: str) -> str:
+    return line if len(line) <= MAX_LENGTH else f"{line[:MAX_LENGTH]}…"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 
-def quick_constructor(kind: type[T]) -> Callable[..., T]:
+def fast_constructor(kind: type[T]) -> Callable[..., T]:
     """Return what builds the same values as this frozen, slotted dataclass, in a third of the time.
 
     It takes the fields in their order: to find their places by their names costs more than all the rest. And a frozen
@@ -19,18 +19,18 @@ def quick_constructor(kind: type[T]) -> Callable[..., T]:
     def freeze(self: Any) -> None:
         self.__class__ = kind
 
-    twin = make_dataclass(
+    mutable = make_dataclass(
         f"Open{kind.__name__}",
-        [(each.name, each.type, _in_order(each)) for each in fields(cast("Any", kind))],
+        [(each.name, each.type, _as_positional(each)) for each in fields(cast("Any", kind))],
         namespace={"__post_init__": freeze},
         slots=True,
         eq=False,
         repr=False,
     )
-    return cast("Callable[..., T]", twin)
+    return cast("Callable[..., T]", mutable)
 
 
-def _in_order(field: "Field[Any]") -> "Field[Any]":
+def _as_positional(field: "Field[Any]") -> "Field[Any]":
     positional = copy(field)
     positional.kw_only = False
     return positional

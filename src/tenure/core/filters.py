@@ -1,4 +1,4 @@
-"""The conditions by which jobs are chosen, in the words of the public surface."""
+"""Filters of the public API that select jobs or rows."""
 
 from collections.abc import Iterable
 from typing import Literal, TypedDict, cast
@@ -8,21 +8,24 @@ from tenure.core.checks import Seconds
 from tenure.core.job import State
 from tenure.core.operations import LARGEST_BATCH, Query
 
-Names = str | Iterable[str]
+NameOrNames = str | Iterable[str]
+NameFilter = tuple[str, ...] | None
+"""Names of queues or types; None selects all."""
 StateName = State | Literal["queued", "running", "completed", "failed", "cancelled"]
 States = StateName | Iterable[StateName]
 
 
 class Filters(TypedDict, total=False):
-    """Every condition that is given must hold.
+    """Filters for jobs. A job must match all of them.
 
-    `error` is part of the job's last error. `since` is how long ago, at most, it finished or, unfinished, was
-    enqueued. `due` tells queued jobs whose time has come from those that are scheduled.
+    `error` is a substring of the job's last error. `since` is the greatest age in seconds, counted from the time when
+    the job finished, or was enqueued if it has not finished. `due=True` selects queued jobs that are due, `due=False`
+    those that are scheduled for later.
     """
 
     state: States
-    queue: Names
-    type: Names
+    queue: NameOrNames
+    type: NameOrNames
     key: str
     worker: str
     error: str
@@ -33,9 +36,10 @@ class Filters(TypedDict, total=False):
 
 
 class RowFilters(TypedDict, total=False):
-    """The conditions for the rows of a table, which are in one queue, of one type, and without a key in our sense.
+    """Filters for the rows of a table. All rows have the same queue and type, and no job key.
 
-    `error` is part of the row's last error. `since` is how long ago, at most, it finished or, unfinished, was created.
+    `error` is a substring of the row's last error. `since` is the greatest age in seconds, counted from the time when
+    the row finished, or was created if it has not finished.
     """
 
     state: States
@@ -47,24 +51,24 @@ class RowFilters(TypedDict, total=False):
     newest_first: bool
 
 
-def query_of(where: str, filters: Filters, *others: str) -> Query:
-    """Return the query of these conditions, or raise for one that cannot be used or does not exist.
+def build_query(where: str, filters: Filters, *other_options: str) -> Query:
+    """Build a query from filters; raise `ConfigurationError` for an unknown filter or an invalid value.
 
-    `others` are the options that stand beside them, to be named to who misspelt one.
+    `other_options` are further options of the caller; the error suggests them as well.
     """
-    checks.refuse_unknown(where, filters, [*Filters.__annotations__, *others])
-    return _query(filters)
+    checks.reject_unknown(where, filters, [*Filters.__annotations__, *other_options])
+    return _build(filters)
 
 
-def row_query_of(where: str, filters: RowFilters, *others: str) -> Query:
-    """Return the same for the rows of a table."""
-    checks.refuse_unknown(where, filters, [*RowFilters.__annotations__, *others])
-    return _query(cast("Filters", filters))
+def build_row_query(where: str, filters: RowFilters, *other_options: str) -> Query:
+    """Build a query from the filters of a table."""
+    checks.reject_unknown(where, filters, [*RowFilters.__annotations__, *other_options])
+    return _build(cast("Filters", filters))
 
 
-def _query(filters: Filters) -> Query:
+def _build(filters: Filters) -> Query:
     return Query(
-        states=states_of(filters.get("state")),
+        states=parse_states(filters.get("state")),
         queues=checks.optional(checks.names, "queue", filters.get("queue")),
         types=checks.optional(checks.names, "type", filters.get("type")),
         key=checks.optional(checks.name, "key", filters.get("key")),
@@ -72,18 +76,18 @@ def _query(filters: Filters) -> Query:
         error=filters.get("error"),
         since=checks.optional(checks.seconds, "since", filters.get("since")),
         attempts_over=checks.optional(checks.count, "attempts_over", filters.get("attempts_over")),
-        due=checks.optional(checks.truth, "due", filters.get("due")),
-        newest_first=checks.truth("newest_first", filters.get("newest_first", True)),
+        due=checks.optional(checks.boolean, "due", filters.get("due")),
+        newest_first=checks.boolean("newest_first", filters.get("newest_first", True)),
         limit=LARGEST_BATCH,
     )
 
 
 def has_condition(filters: Filters | RowFilters) -> bool:
-    """Tell whether these choose some of the jobs, not all: None is no condition, nor is an order."""
+    """Return whether the filters exclude any job. None is no filter; `newest_first` is only an order."""
     return any(value is not None for name, value in filters.items() if name != "newest_first")
 
 
-def states_of(value: States | None) -> frozenset[State] | None:
-    """Return states by their names; one string is one state, None is no condition."""
+def parse_states(value: States | None) -> frozenset[State] | None:
+    """Return the states with these names, or None for None. A string names one state."""
     found = checks.optional(checks.names, "state", value)
     return None if found is None else frozenset(State(checks.choice("state", each, list(State))) for each in found)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from tenure.core import checks
-from tenure.core.fast_dataclass import quick_constructor
+from tenure.core.fast_dataclass import fast_constructor
 from tenure.core.payload import encode_payload
 from tenure.errors import ConfigurationError
 
@@ -15,7 +15,7 @@ HISTORY_KEPT = 50
 """How many endings a job remembers; the number of older ones is kept."""
 
 SMALLEST_PRIORITY, GREATEST_PRIORITY = -32_768, 32_767
-MOST_ATTEMPTS = 1_000_000
+GREATEST_ATTEMPTS = 1_000_000
 SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 0.001, 30 * 86_400.0
 
 OnConflict = Literal["keep", "raise"]
@@ -76,7 +76,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JobRecord:
     """A job as it enters a store: every option decided and checked, the payload encoded.
 
     It is due `delay` seconds from now by the store's clock, unless `run_at` names the moment.
@@ -97,7 +97,7 @@ class Entry:
     meta: Mapping[str, str] = field(hash=False)
 
 
-@checks.with_known_options
+@checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """A job to be enqueued. `delay` counts from now by the store's clock; `run_at` is a moment of your own."""
@@ -117,11 +117,11 @@ class NewJob:
     meta: Mapping[str, str] = field(default_factory=dict, hash=False)
     id: str | None = None
 
-    def entry(self, id: str) -> Entry:
+    def record(self, id: str) -> JobRecord:
         """Return the job as it enters a store, under its own id if it has one, or raise for what cannot be used."""
         if self.run_at is not None and self.delay is not None:
-            raise ConfigurationError(f"give run_at or delay, not both: run_at={self.run_at!r}, delay={self.delay!r}")
-        return Entry(
+            raise ConfigurationError(f"pass run_at or delay, not both: run_at={self.run_at!r}, delay={self.delay!r}")
+        return JobRecord(
             id=id if self.id is None else checks.name("id", self.id),
             type=checks.name("type", self.type),
             payload=encode_payload(self.payload),
@@ -130,19 +130,21 @@ class NewJob:
             on_conflict="raise"
             if checks.choice("on_conflict", self.on_conflict, ["keep", "raise"]) == "raise"
             else "keep",
-            priority=checks.whole("priority", self.priority, SMALLEST_PRIORITY, GREATEST_PRIORITY),
-            run_at=checks.optional(checks.moment, "run_at", self.run_at),
+            priority=checks.integer("priority", self.priority, SMALLEST_PRIORITY, GREATEST_PRIORITY),
+            run_at=checks.optional(checks.timestamp, "run_at", self.run_at),
             delay=0.0 if self.delay is None else checks.seconds("delay", self.delay),
             max_attempts=(
-                None if self.max_attempts is None else checks.whole("max_attempts", self.max_attempts, 1, MOST_ATTEMPTS)
+                None
+                if self.max_attempts is None
+                else checks.integer("max_attempts", self.max_attempts, 1, GREATEST_ATTEMPTS)
             ),
-            max_crashes=checks.whole("max_crashes", self.max_crashes, 1, MOST_ATTEMPTS),
-            timeout=time_limit(self.timeout),
+            max_crashes=checks.integer("max_crashes", self.max_crashes, 1, GREATEST_ATTEMPTS),
+            timeout=check_timeout(self.timeout),
             meta=checks.meta("meta", self.meta),
         )
 
 
-def time_limit(value: object) -> float | None:
+def check_timeout(value: object) -> float | None:
     """Return how long a run may take, or None for no limit."""
     return None if value is None else checks.seconds("timeout", value, SHORTEST_TIMEOUT, LONGEST_TIMEOUT)
 
@@ -192,5 +194,5 @@ class Job:
         ]
 
 
-build_job = quick_constructor(Job)
+build_job = fast_constructor(Job)
 """Builds a job of its fields in their order, for stores that show many."""

@@ -3,7 +3,7 @@
 from tenure.core.job import Job
 
 
-def facts(job: Job) -> dict[str, object]:
+def job_log_fields(job: Job) -> dict[str, object]:
     """Return the facts of the run of a job, as its claim showed it: for the `extra` of a line."""
     return {
         "job": job.id,

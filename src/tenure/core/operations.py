@@ -10,17 +10,17 @@ from typing import Literal, get_args
 
 from tenure.core import checks
 from tenure.core.checks import Seconds
-from tenure.core.job import FINISHED, Entry, Job, Outcome, Progress, State
+from tenure.core.job import FINISHED, Job, JobRecord, Outcome, Progress, State
 from tenure.errors import ConfigurationError
 
 SHORTEST_LEASE, LONGEST_LEASE = 1.0, 86_400.0
-MOST_ENQUEUED = 10_000
+LARGEST_ENQUEUE = 10_000
 """How many jobs one request stores, all or none."""
 LARGEST_BATCH = 1_000
 """How many jobs any other request names, takes or shows."""
 
 
-def lease_of(value: Seconds) -> float:
+def check_lease(value: Seconds) -> float:
     return checks.seconds("lease", value, SHORTEST_LEASE, LONGEST_LEASE)
 
 
@@ -45,10 +45,10 @@ class Slot:
     """A moment of a schedule, and the job that it asks for."""
 
     at: datetime
-    entry: Entry
+    record: JobRecord
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", checks.moment("at", self.at))
+        object.__setattr__(self, "at", checks.timestamp("at", self.at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,8 @@ class ClaimRequest:
     hint: object = None
 
     def __post_init__(self) -> None:
-        checks.whole("limit", self.limit, 1, LARGEST_BATCH)
-        lease_of(self.lease)
+        checks.integer("limit", self.limit, 1, LARGEST_BATCH)
+        check_lease(self.lease)
         checks.name("worker", self.worker)
         checks.name("token", self.token)
 
@@ -100,13 +100,13 @@ class Hold:
     token: str
 
 
-def hold_of(id: object, fence: object, token: object) -> Hold:
+def check_hold(id: object, fence: object, token: object) -> Hold:
     """Return what a holder shows, or raise for what cannot be that. The id may be the key of a row, so any text."""
     if not isinstance(id, str):
-        raise ConfigurationError(f"id must be a string, not {checks.shown(id)}")
+        raise ConfigurationError(f"id must be a string, not {checks.short_repr(id)}")
     return Hold(
-        id=checks.kept_text("id", id),
-        fence=checks.whole("fence", fence, 1, 2**63 - 1),
+        id=checks.storable_text("id", id),
+        fence=checks.integer("fence", fence, 1, 2**63 - 1),
         token=checks.name("token", token),
     )
 
@@ -120,10 +120,10 @@ class Extension:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        lease_of(self.lease)
+        check_lease(self.lease)
 
 
-class Holding(StrEnum):
+class HoldStatus(StrEnum):
     """What a store answers to an extension."""
 
     HELD = "held"
@@ -170,10 +170,10 @@ class Move(StrEnum):
 class Refusal(StrEnum):
     """Why a job was not moved or deleted."""
 
-    UNKNOWN = "there is no such job"
+    UNKNOWN = "no such job"
     STATE = "its state does not allow it"
     KEY_TAKEN = "its key is taken by a live job"
-    ASKED_BEFORE = "it was asked to cancel before"
+    ASKED_BEFORE = "cancel already requested"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ class Moved:
 
     def __str__(self) -> str:
         if self.refusal is None:
-            return f"{self.id}: {self.state or 'forgotten'}"
+            return f"{self.id}: {self.state or 'deleted'}"
         return f"{self.id}: not moved, {self.refusal}" + (f" ({self.state})" if self.state else "")
 
 
@@ -217,9 +217,9 @@ class Query:
     cursor: str | None = None
 
     def __post_init__(self) -> None:
-        checks.whole("limit", self.limit, 1, LARGEST_BATCH)
-        checks.whole("the number of ids", len(self.ids or ()), 0, LARGEST_BATCH)
-        checks.optional(checks.kept_text, "error", self.error)
+        checks.integer("limit", self.limit, 1, LARGEST_BATCH)
+        checks.integer("the number of ids", len(self.ids or ()), 0, LARGEST_BATCH)
+        checks.optional(checks.storable_text, "error", self.error)
         checks.optional(checks.count, "attempts_over", self.attempts_over)
 
 
@@ -242,10 +242,10 @@ class Purge:
 
     def __post_init__(self) -> None:
         checks.seconds("older_than", self.older_than)
-        checks.whole("limit", self.limit, 1, LARGEST_BATCH)
+        checks.integer("limit", self.limit, 1, LARGEST_BATCH)
 
 
-Column = Literal["due", "scheduled", "running", "completed", "failed", "cancelled", "recovered", "prevented"]
+StatsColumn = Literal["due", "scheduled", "running", "completed", "failed", "cancelled", "recovered", "prevented"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,9 +276,9 @@ class Stats:
     rows: tuple[StatsRow, ...] = ()
     paused: tuple[str, ...] = ()
 
-    def total(self, column: Column, *, queue: str | None = None) -> int:
+    def total(self, column: StatsColumn, *, queue: str | None = None) -> int:
         """Return the sum of one column over all queues, or of one."""
-        checks.choice("column", column, get_args(Column))
+        checks.choice("column", column, get_args(StatsColumn))
         return sum(getattr(row, column) for row in self.rows if queue in {None, row.queue})
 
 
@@ -314,7 +314,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Heartbeat:
     """A sign of life of a worker. `quiet_for` is how long ago its claim loop last turned.
 
     A `concurrency` of 0 says that it stops: it goes on with what it holds, and takes no more.
@@ -337,12 +337,12 @@ class Beat:
         checks.count("concurrency", self.concurrency)
 
 
-EVIDENCE_KEPT = 86_400.0
+SILENT_WORKER_TTL = 86_400.0
 """How long a worker that is not shown any more is remembered, to tell what is known of the holder of a lost claim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker(Beat):
+class WorkerInfo(Heartbeat):
     """A worker as the store knows it, by its last sign of life. That proves nothing about a claim."""
 
     started_at: datetime
@@ -360,17 +360,19 @@ class Worker(Beat):
         return self.concurrency == 0
 
     @classmethod
-    def of(cls, beat: Beat, *, started_at: datetime, beat_at: datetime, holding: int = 0) -> "Worker":
-        fields = {name: getattr(beat, name) for name in Beat.__slots__}
+    def from_heartbeat(
+        cls, beat: Heartbeat, *, started_at: datetime, beat_at: datetime, holding: int = 0
+    ) -> "WorkerInfo":
+        fields = {name: getattr(beat, name) for name in Heartbeat.__slots__}
         return cls(**fields, started_at=started_at, beat_at=beat_at, holding=holding)
 
 
-MOST_AHEAD = 10_000
+MAX_AHEAD_COUNTED = 10_000
 """Up to which the jobs ahead of another are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ClaimOutlook:
     """A job at one moment, `now` by the store's clock, and all that a claim of it depends on.
 
     `is_paused` is its queue. `ahead` is how many jobs a claim takes before it, up to `MOST_AHEAD`. `holder` is the
@@ -381,6 +383,6 @@ class Standing:
     now: datetime
     job: Job
     is_paused: bool = False
-    is_chosen: bool = True
+    matches_where: bool = True
     ahead: int = 0
-    holder: Worker | None = None
+    holder: WorkerInfo | None = None

@@ -13,30 +13,30 @@ from typing import Any
 from tenure.core import checks
 from tenure.errors import InvalidPayload
 
-LONGEST = 256 * 1024
+MAX_JSON_BYTES = 256 * 1024
 """Bytes of compact UTF-8 that a payload or a result may have."""
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """How far lists and objects may stand inside each other, so that every reader can follow."""
 
 
-LOOKED_AT = 10_000
+MAX_PARTS_SEARCHED = 10_000
 """How many parts of a value are looked at to tell where it is wrong."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder()
-_SPACE = " \t\n\r"
+_WHITESPACE = " \t\n\r"
 
 
 def encode_payload(payload: Mapping[str, Any]) -> str:
     """Return the text of a payload, which is a JSON object of at most 256 KiB."""
     if not isinstance(payload, Mapping):
-        raise InvalidPayload(f"a payload is a JSON object, so pass a dict, not {checks.shown(payload)}")
+        raise InvalidPayload(f"the payload must be a JSON object (a dict), not {checks.short_repr(payload)}")
     text = encode(payload if isinstance(payload, dict) else dict(payload), "payload")
-    if (size := len(text.encode())) > LONGEST:
+    if (size := len(text.encode())) > MAX_JSON_BYTES:
         raise InvalidPayload(
-            f"the payload has {size:,} bytes of JSON and may have {LONGEST:,}; "
-            "store the data elsewhere and pass its name"
+            f"the payload has {size:,} bytes of JSON; the limit is {MAX_JSON_BYTES:,}. "
+            "Store the data elsewhere and pass a reference to it"
         )
     return text
 
@@ -46,42 +46,44 @@ def encode_result(result: object) -> str | None:
     if result is None:
         return "null"
     text = encode(result, "result")
-    return text if len(text.encode()) <= LONGEST else None
+    return text if len(text.encode()) <= MAX_JSON_BYTES else None
 
 
 def decode(text: str) -> Any:
     # As `json.loads`, which takes longer over looking for space around the text than over a short text itself.
-    text = text.strip(_SPACE)
+    text = text.strip(_WHITESPACE)
     value, end = _DECODER.raw_decode(text)
     if end != len(text):
         raise json.JSONDecodeError("Extra data", text, end)
     return value
 
 
-def encode(value: object, what: str) -> str:
+def encode(value: object, subject: str) -> str:
     """Return compact JSON text, or raise `InvalidPayload` saying what in the value cannot be kept."""
     try:
         text = _ENCODER.encode(value)
         text.encode()
     except UnicodeEncodeError as exc:
-        raise InvalidPayload(f"the {what} has a lone surrogate, which is not valid text: {exc.reason}") from None
+        raise InvalidPayload(f"the {subject} has a lone surrogate, which is not valid text: {exc.reason}") from None
     except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidPayload(f"the {what} is not JSON: {exc}{_place(value, what)}") from None
-    _refuse_what_json_would_change(value, what)
+        raise InvalidPayload(f"the {subject} is not JSON: {exc}{_locate_invalid(value, subject)}") from None
+    _reject_invalid_parts(value, subject)
     # The escape is looked for in the text first: a string that merely spells it out is rare, and is told apart then.
     if "\\u0000" in text and "\0" in "".join(_strings(value)):
-        raise InvalidPayload(f"the {what} has a NUL character, which not every store can keep")
+        raise InvalidPayload(f"the {subject} has a NUL character, which not every store can keep")
     return text
 
 
-def _refuse_what_json_would_change(value: object, what: str) -> None:
+def _reject_invalid_parts(value: object, subject: str) -> None:
     for depth, part in _parts(value):
-        if depth > DEEPEST:
-            raise InvalidPayload(f"the {what} is nested more than {DEEPEST} deep")
+        if depth > MAX_DEPTH:
+            raise InvalidPayload(f"the {subject} is nested more than {MAX_DEPTH} deep")
         if isinstance(part, dict):
             for key in part:
                 if not isinstance(key, str):
-                    raise InvalidPayload(f"the {what} has the key {key!r}; keys of a JSON object are strings")
+                    raise InvalidPayload(
+                        f"the {subject} has the key {key!r}; the keys of a JSON object must be strings"
+                    )
 
 
 def _parts(value: object) -> Iterator[tuple[int, Any]]:
@@ -96,10 +98,10 @@ def _parts(value: object) -> Iterator[tuple[int, Any]]:
             pending.extend((depth + 1, each) for each in part)
 
 
-def _place(value: object, what: str) -> str:
+def _locate_invalid(value: object, subject: str) -> str:
     """Return where in the value the first part stands that is no JSON, if it can be told."""
-    pending = [(what, value)]
-    for _ in range(LOOKED_AT):
+    pending = [(subject, value)]
+    for _ in range(MAX_PARTS_SEARCHED):
         if not pending:
             break
         name, part = pending.pop()
@@ -108,7 +110,7 @@ def _place(value: object, what: str) -> str:
         elif isinstance(part, list | tuple):
             pending.extend((f"{name}[{at}]", each) for at, each in enumerate(part))
         elif not isinstance(part, str | int | float | None) or (isinstance(part, float) and not math.isfinite(part)):
-            return f"; see {name}, which is {checks.shown(part)}"
+            return f"; see {name}, which is {checks.short_repr(part)}"
     return ""
 
 

@@ -10,13 +10,13 @@ from tenure.core import checks
 from tenure.core.operations import LARGEST_BATCH, Slot
 
 
-def checked_name(name: object, slots: Sequence[Slot]) -> str:
+def check_schedule(name: object, slots: Sequence[Slot]) -> str:
     """Return the name of the schedule, or raise for what no store takes."""
-    checks.whole("the number of slots", len(slots), 0, LARGEST_BATCH)
+    checks.integer("the number of slots", len(slots), 0, LARGEST_BATCH)
     return checks.name("the name of a schedule", name)
 
 
-def outstanding(slots: Sequence[Slot], last_at: datetime) -> list[Slot]:
+def outstanding_slots(slots: Sequence[Slot], last_at: datetime) -> list[Slot]:
     """Return the slots later than the last one, the earliest first; of several at one moment the first given."""
     found: list[Slot] = []
     for slot in sorted(slots, key=lambda slot: slot.at):

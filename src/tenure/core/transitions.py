@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from tenure.core import checks
 from tenure.core.answers import Answer, Cancel, Fail, Retry, Snooze
 from tenure.core.backoff import Backoff, Random
-from tenure.core.fast_dataclass import quick_constructor
+from tenure.core.fast_dataclass import fast_constructor
 from tenure.core.job import FINISHED, LIVE, Job, Outcome, State
-from tenure.core.operations import Hold, Move, Refusal, Settlement, Worker
+from tenure.core.operations import Hold, Move, Refusal, Settlement, WorkerInfo
 from tenure.core.payload import encode_result
 
 
@@ -28,19 +28,19 @@ class Rule:
     """What an ending does to the counters, and where it leads: in general, and once the job's budget is spent."""
 
     state: State
-    when_spent: State | None = None
+    when_exhausted: State | None = None
     attempts: int = 0
     crashes: int = 0
 
 
 RULES: Mapping[Outcome, Rule] = {
     Outcome.COMPLETED: Rule(state=State.COMPLETED),
-    Outcome.FAILED: Rule(state=State.QUEUED, when_spent=State.FAILED),
+    Outcome.FAILED: Rule(state=State.QUEUED, when_exhausted=State.FAILED),
     Outcome.RETRIED: Rule(state=State.QUEUED),
     Outcome.SNOOZED: Rule(state=State.QUEUED, attempts=-1),
     Outcome.RELEASED: Rule(state=State.QUEUED, attempts=-1),
     Outcome.CANCELLED: Rule(state=State.CANCELLED),
-    Outcome.EXPIRED: Rule(state=State.QUEUED, when_spent=State.FAILED, crashes=+1),
+    Outcome.EXPIRED: Rule(state=State.QUEUED, when_exhausted=State.FAILED, crashes=+1),
 }
 
 MOVABLE: Mapping[Move, frozenset[State]] = {
@@ -50,26 +50,26 @@ MOVABLE: Mapping[Move, frozenset[State]] = {
 
 DELETABLE = FINISHED
 
-_build_settlement = quick_constructor(Settlement)
+_build_settlement = fast_constructor(Settlement)
 
 
-def is_spent(count: int, most: int | None) -> bool:
-    return most is not None and count >= most
+def is_exhausted(count: int, limit: int | None) -> bool:
+    return limit is not None and count >= limit
 
 
-def is_last_chance(job: Job) -> bool:
+def fails_on_next_crash(job: Job) -> bool:
     """Tell whether the job crashed, and fails when it does so once more."""
     return 0 < job.crashes >= job.max_crashes - 1
 
 
-def next_state(outcome: Outcome, *, spent: bool = False, cancel_requested: bool = False) -> State:
+def next_state(outcome: Outcome, *, exhausted: bool = False, cancel_requested: bool = False) -> State:
     """Return where an ending leads."""
     rule = RULES[outcome]
-    state = rule.when_spent if spent and rule.when_spent is not None else rule.state
-    return overridden(state, cancel_requested=cancel_requested)
+    state = rule.when_exhausted if exhausted and rule.when_exhausted is not None else rule.state
+    return apply_cancel_request(state, cancel_requested=cancel_requested)
 
 
-def overridden(state: State, *, cancel_requested: bool) -> State:
+def apply_cancel_request(state: State, *, cancel_requested: bool) -> State:
     """Return where an ending leads that was decided before it was known whether a cancel was asked for."""
     return State.CANCELLED if cancel_requested and state is not State.COMPLETED else state
 
@@ -89,80 +89,90 @@ def move_note(move: Move, reason: str | None) -> str:
 
 
 def expiry_note(
-    worker: str, *, claimed_at: datetime, leased_until: datetime, known: Worker | None, is_said_dead: bool = False
+    worker: str,
+    *,
+    claimed_at: datetime,
+    leased_until: datetime,
+    registered: WorkerInfo | None,
+    is_reported_dead: bool = False,
 ) -> str:
     """Return what the history says of a claim that was taken back: who held it, and when it was last heard of.
 
     `known` is the worker as the registry has it, shown or silent. It is said to be dead if somebody named it.
     """
     end = (
-        f"worker '{worker}' was said to be dead; it"
-        if is_said_dead
-        else f"the lease ran out at {_shown(leased_until)}; worker '{worker}'"
+        f"worker '{worker}' was reported dead; it"
+        if is_reported_dead
+        else f"lease expired at {_format_timestamp(leased_until)}; worker '{worker}'"
     )
-    note = f"{end} had claimed the job at {_shown(claimed_at)}"
-    if known is not None:
-        note += f" and last gave a sign of life at {_shown(known.beat_at)} (host '{known.host}', pid {known.pid})"
+    note = f"{end} claimed the job at {_format_timestamp(claimed_at)}"
+    if registered is not None:
+        note += (
+            f"; last heartbeat at {_format_timestamp(registered.beat_at)} (host '{registered.host}', pid "
+            f"{registered.pid})"
+        )
     return note
 
 
-def completed(hold: Hold, result: object = None) -> Settlement:
+def build_completion(hold: Hold, result: object = None) -> Settlement:
     """A result too long to be kept is dropped and marked: the work is done and must not be done again for it."""
     return _completion(hold, encode_result(result))
 
 
-def completed_without_result(hold: Hold) -> Settlement:
+def build_completion_without_result(hold: Hold) -> Settlement:
     """Mark the result as dropped."""
     return _completion(hold, None)
 
 
-def failed(hold: Hold, job: Job, error: str, *, backoff: Backoff, random: Random, final: bool = False) -> Settlement:
-    spent = checks.truth("final", final) or is_spent(job.attempts, job.max_attempts)
-    state = next_state(Outcome.FAILED, spent=spent)
+def build_failure(
+    hold: Hold, job: Job, error: str, *, backoff: Backoff, random: Random, final: bool = False
+) -> Settlement:
+    exhausted = checks.boolean("final", final) or is_exhausted(job.attempts, job.max_attempts)
+    state = next_state(Outcome.FAILED, exhausted=exhausted)
     delay = backoff.delay(job.attempts, random) if state is State.QUEUED else None
     return _settlement(hold, Outcome.FAILED, state=state, error=error, delay=delay)
 
 
-def retried(
+def build_retry(
     hold: Hold, job: Job, *, backoff: Backoff, random: Random, delay: float | None = None, why: str | None = None
 ) -> Settlement:
     """The handler asked to be tried again; with no attempt left that is a failure."""
-    if is_spent(job.attempts, job.max_attempts):
-        error = why or f"asked to be tried again, but attempt {job.attempts} was the last"
-        return failed(hold, job, error, backoff=backoff, random=random)
+    if is_exhausted(job.attempts, job.max_attempts):
+        error = why or f"retry requested, but attempt {job.attempts} was the last"
+        return build_failure(hold, job, error, backoff=backoff, random=random)
     delay = backoff.delay(job.attempts, random) if delay is None else delay
     return _settlement(hold, Outcome.RETRIED, error=why, delay=delay)
 
 
-def snoozed(hold: Hold, delay: float) -> Settlement:
+def build_snooze(hold: Hold, delay: float) -> Settlement:
     return _settlement(hold, Outcome.SNOOZED, delay=delay)
 
 
-def released(hold: Hold) -> Settlement:
+def build_release(hold: Hold) -> Settlement:
     return _settlement(hold, Outcome.RELEASED)
 
 
-def cancelled(hold: Hold, why: str | None = None) -> Settlement:
+def build_cancellation(hold: Hold, why: str | None = None) -> Settlement:
     return _settlement(hold, Outcome.CANCELLED, error=why)
 
 
-def answered(hold: Hold, job: Job, answer: Answer, *, backoff: Backoff, random: Random) -> Settlement:
+def build_answer_settlement(hold: Hold, job: Job, answer: Answer, *, backoff: Backoff, random: Random) -> Settlement:
     """Return the settlement that an answer of the handler asks for."""
     match answer:
         case Retry(delay=delay, why=why):
-            return retried(hold, job, delay=delay, why=why, backoff=backoff, random=random)
+            return build_retry(hold, job, delay=delay, why=why, backoff=backoff, random=random)
         case Snooze(delay=delay):
-            return snoozed(hold, delay)
+            return build_snooze(hold, delay)
         case Fail(why=why):
-            return failed(hold, job, why, final=True, backoff=backoff, random=random)
+            return build_failure(hold, job, why, final=True, backoff=backoff, random=random)
         case Cancel(why=why):
-            return cancelled(hold, why)
+            return build_cancellation(hold, why)
         case _:
             raise TypeError(f"{answer!r} is not one of Retry, Snooze, Fail and Cancel")
 
 
-def _shown(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat()
+def _format_timestamp(timestamp: datetime) -> str:
+    return timestamp.astimezone(UTC).isoformat()
 
 
 def _completion(hold: Hold, result: str | None) -> Settlement:

@@ -21,24 +21,24 @@ from typing import Any
 from tenure.client.keeper import ticks
 from tenure.core import checks
 from tenure.errors import ConfigurationError
-from tenure.service.health_checks import against_life, against_readiness
+from tenure.service.health_checks import liveness_problems, readiness_problems
 from tenure.service.metrics import CONTENT_TYPE, exposition
-from tenure.service.status import Condition
+from tenure.service.status import ServiceStatus
 
 log = logging.getLogger(__name__)
 
-HOST = "127.0.0.1"
-GREATEST_PORT = 65_535
-PATIENCE = 5.0
+DEFAULT_HOST = "127.0.0.1"
+MAX_PORT = 65_535
+REQUEST_TIMEOUT = 5.0
 """Seconds that a question may take."""
-MOST_OPEN = 32
+MAX_CONNECTIONS = 32
 """How many questions may be open. For one more, the oldest is dropped."""
-STEP = 0.2
+CHECK_INTERVAL = 0.2
 """Seconds after which the end of the service, or of somebody's time, is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class HealthAddress:
     host: str
     port: int
 
@@ -46,30 +46,30 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def address_of(text: str) -> Address:
+def parse_address(text: str) -> HealthAddress:
     """Return what `[HOST:]PORT` means; an IPv6 address stands in brackets."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise _refused(text)
-    if (colon and not host) or not re.fullmatch("[0-9]{1,5}", port) or int(port) > GREATEST_PORT:
-        raise _refused(text)
-    return Address(host or HOST, int(port))
+        raise _invalid_address(text)
+    if (colon and not host) or not re.fullmatch("[0-9]{1,5}", port) or int(port) > MAX_PORT:
+        raise _invalid_address(text)
+    return HealthAddress(host or DEFAULT_HOST, int(port))
 
 
-def _refused(text: str) -> ConfigurationError:
+def _invalid_address(text: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the address for health must be PORT or HOST:PORT, such as 9000, 0.0.0.0:9000 or [::1]:9000, "
-        f"with a port up to {GREATEST_PORT}, not {checks.shown(text)}"
+        f"invalid health address {checks.short_repr(text)}: use PORT or HOST:PORT, for example 9000, 0.0.0.0:9000 or "
+        f"[::1]:9000, with a port up to {MAX_PORT}"
     )
 
 
 @contextmanager
-def health_server(address: str, condition: Callable[[], Condition]) -> Iterator["HealthServer"]:
+def health_server(address: str, status: Callable[[], ServiceStatus]) -> Iterator["HealthServer"]:
     """Answer at this address while the block runs, by what the condition is when it is asked."""
-    server = HealthServer(address_of(address), condition)
-    thread = threading.Thread(target=server.serve_forever, args=(STEP,), name="tenure-health", daemon=True)
+    server = HealthServer(parse_address(address), status)
+    thread = threading.Thread(target=server.serve_forever, args=(CHECK_INTERVAL,), name="tenure-health", daemon=True)
     thread.start()
     try:
         yield server
@@ -84,26 +84,26 @@ class HealthServer(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = MOST_OPEN
+    request_queue_size = MAX_CONNECTIONS
 
-    def __init__(self, address: Address, condition: Callable[[], Condition]) -> None:
-        self.condition = condition
-        self._open: dict[socket.socket, float] = {}
+    def __init__(self, address: HealthAddress, status: Callable[[], ServiceStatus]) -> None:
+        self.status = status
+        self._open_since: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         try:
             found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            self.address_family, _, _, _, place = found[0]
-            super().__init__(place, Answering)  # type: ignore[arg-type]
+            self.address_family, _, _, _, socket_address = found[0]
+            super().__init__(socket_address, HealthRequestHandler)  # type: ignore[arg-type]
         except (OSError, UnicodeError) as exc:
             raise ConfigurationError(
-                f"health cannot be served at {address}: {getattr(exc, 'strerror', None) or exc}; "
-                "choose an address of this machine and a free port, or port 0 for any"
+                f"cannot serve health at {address}: {getattr(exc, 'strerror', None) or exc}; "
+                "use an address of this machine and a free port, or port 0 for any free port"
             ) from exc
 
     @property
     def url(self) -> str:
         host, port = self.server_address[:2]
-        return f"http://{Address(str(host), int(port))}"
+        return f"http://{HealthAddress(str(host), int(port))}"
 
     def server_bind(self) -> None:
         # That of HTTPServer asks the name service for this machine's name, which may take long, and nobody needs.
@@ -112,42 +112,42 @@ class HealthServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
-            self._open[request] = ticks()
-            oldest = next(iter(self._open)) if len(self._open) > MOST_OPEN else None
+            self._open_since[request] = ticks()
+            oldest = next(iter(self._open_since)) if len(self._open_since) > MAX_CONNECTIONS else None
         if oldest is not None:
             self._drop(oldest)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        self._forget(request)
+        self._remove(request)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """Drop those whose time is over: a byte now and then does not prolong it."""
         with self._lock:
-            overdue = [request for request, since in self._open.items() if ticks() - since > PATIENCE]
+            overdue = [request for request, since in self._open_since.items() if ticks() - since > REQUEST_TIMEOUT]
         for request in overdue:
             self._drop(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as the base class has it
-        log.debug("a question about health was broken off: %s", sys.exception())
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - signature of the base class
+        log.debug("health request aborted: %s", sys.exception())
 
     def _drop(self, request: socket.socket) -> None:
-        self._forget(request)
+        self._remove(request)
         with suppress(OSError):
             # Its thread, which reads from it, finds its end, and closes it.
             request.shutdown(socket.SHUT_RDWR)
 
-    def _forget(self, request: socket.socket) -> None:
+    def _remove(self, request: socket.socket) -> None:
         with self._lock:
-            self._open.pop(request, None)
+            self._open_since.pop(request, None)
 
 
-class Answering(BaseHTTPRequestHandler):
+class HealthRequestHandler(BaseHTTPRequestHandler):
     """Answers one question. Nobody is logged for asking."""
 
     server: HealthServer
-    timeout = PATIENCE
+    timeout = REQUEST_TIMEOUT
     server_version = "tenure"
     sys_version = ""
     error_message_format = "%(message)s\n"
@@ -156,30 +156,30 @@ class Answering(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         page = PAGES.get(self.path.partition("?")[0])
         if page is None:
-            self._say(HTTPStatus.NOT_FOUND, f"there is {', '.join(PAGES)}\n")
+            self._respond(HTTPStatus.NOT_FOUND, f"not found; use {', '.join(PAGES)}\n")
             return
         try:
-            answer = page(self.server.condition())
+            response = page(self.server.status())
         except Exception:
-            log.exception("how the service is could not be told")
-            self._say(HTTPStatus.INTERNAL_SERVER_ERROR, "it could not be told; the log has the reason\n")
+            log.exception("service status not available")
+            self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, "could not compute service status; see the log\n")
             return
-        self._say(*answer)
+        self._respond(*response)
 
-    do_HEAD = do_GET  # noqa: N815 - as the base class calls it
+    do_HEAD = do_GET  # noqa: N815 - name of the base class
 
     def __getattr__(self, name: str) -> Callable[[], None]:
         # The base class looks for a method named after that of the request.
         if name.startswith("do_"):
-            return self._refuse
+            return self._reject_method
         raise AttributeError(name)
 
     def log_message(self, format: str, *args: object) -> None: ...
 
-    def _refuse(self) -> None:
-        self._say(HTTPStatus.METHOD_NOT_ALLOWED, "ask with GET or HEAD\n", Allow="GET, HEAD")
+    def _reject_method(self) -> None:
+        self._respond(HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed; use GET or HEAD\n", Allow="GET, HEAD")
 
-    def _say(self, status: HTTPStatus, text: str, kind: str = "text/plain; charset=utf-8", **headers: str) -> None:
+    def _respond(self, status: HTTPStatus, text: str, kind: str = "text/plain; charset=utf-8", **headers: str) -> None:
         body = text.encode()
         self.send_response(status)
         fixed = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
@@ -190,14 +190,14 @@ class Answering(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def _judged(complaints: list[str]) -> tuple[HTTPStatus, str]:
-    if not complaints:
+def _check_response(problems: list[str]) -> tuple[HTTPStatus, str]:
+    if not problems:
         return HTTPStatus.OK, "ok\n"
-    return HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{each}\n" for each in complaints)
+    return HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{each}\n" for each in problems)
 
 
-PAGES: Mapping[str, Callable[[Condition], tuple[HTTPStatus, str] | tuple[HTTPStatus, str, str]]] = {
-    "/livez": lambda condition: _judged(against_life(condition)),
-    "/readyz": lambda condition: _judged(against_readiness(condition)),
-    "/metrics": lambda condition: (HTTPStatus.OK, exposition(condition, version("tenure")), CONTENT_TYPE),
+PAGES: Mapping[str, Callable[[ServiceStatus], tuple[HTTPStatus, str] | tuple[HTTPStatus, str, str]]] = {
+    "/livez": lambda status: _check_response(liveness_problems(status)),
+    "/readyz": lambda status: _check_response(readiness_problems(status)),
+    "/metrics": lambda status: (HTTPStatus.OK, exposition(status, version("tenure")), CONTENT_TYPE),
 }

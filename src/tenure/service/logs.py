@@ -14,18 +14,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import IO, Any, Literal
 
-from tenure.client.run import CURRENT
+from tenure.client.run import CURRENT_RUN
 from tenure.core import checks
-from tenure.core.log_fields import facts
+from tenure.core.log_fields import job_log_fields
 
 Format = Literal["human", "json"]
 
 FORMATS = ("human", "json")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-FACTS = ("job", "type", "queue", "attempt", "fence", "worker")
+RUN_FIELDS = ("job", "type", "queue", "attempt", "fence", "worker")
 """What is known of a run, in the order in which it is told."""
 
-_TOLD = {"job": "{}", "type": "({})", "attempt": "attempt {}", "fence": "fence {}", "worker": "{}"}
+_FIELD_FORMATS = {"job": "{}", "type": "({})", "attempt": "attempt {}", "fence": "fence {}", "worker": "{}"}
 """How a message tells each of them, if it does."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _DIM, _RESET = "\033[2m", "\033[0m"
@@ -38,23 +38,25 @@ def configure(format: Format | None = None, level: str = "INFO") -> None:
     """Write all logs of this process to stderr, unless whoever comes later has them written elsewhere."""
     format = "json" if checks.choice("the log format", format or "human", FORMATS) == "json" else "human"
     level = checks.choice("the log level", level.upper(), LEVELS)
-    lines = Lines(sys.stderr)
-    lines.setFormatter(JSONLines() if format == "json" else HumanLines(is_coloured=may_colour(sys.stderr)))
+    log_handler = LogHandler(sys.stderr)
+    log_handler.setFormatter(
+        JSONFormatter() if format == "json" else HumanFormatter(is_coloured=uses_colour(sys.stderr))
+    )
     root = logging.getLogger()
-    for handler in [each for each in root.handlers if isinstance(each, Lines)]:
+    for handler in [each for each in root.handlers if isinstance(each, LogHandler)]:
         root.removeHandler(handler)
-    root.addHandler(lines)
+    root.addHandler(log_handler)
     root.setLevel(level)
 
 
-def name_worker(worker: str) -> None:
+def set_worker(worker: str) -> None:
     """Have the lines that say nothing else be told of this worker: there is one in this process."""
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, Lines):
+        if isinstance(handler, LogHandler):
             handler.worker = worker
 
 
-def may_colour(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
+def uses_colour(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
     """Whether colours are wanted there: the first that says something of NO_COLOR, FORCE_COLOR, TERM, the stream."""
     if environment.get("NO_COLOR"):
         return False
@@ -63,22 +65,22 @@ def may_colour(stream: IO[str], environment: Mapping[str, str] = os.environ) -> 
     return environment.get("TERM") != "dumb" and stream.isatty()
 
 
-class Lines(logging.StreamHandler[IO[str]]):
+class LogHandler(logging.StreamHandler[IO[str]]):
     """Adds to each line what is known of the run that it was written in."""
 
     worker: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        run = CURRENT.get()
+        run = CURRENT_RUN.get()
         # A line that names a job of its own may be about another run than the one that it was written in.
-        known = {"worker": self.worker} if run is None or hasattr(record, "job") else facts(run.job)
-        for name, value in known.items():
+        fields = {"worker": self.worker} if run is None or hasattr(record, "job") else job_log_fields(run.job)
+        for name, value in fields.items():
             if value is not None and not hasattr(record, name):
                 setattr(record, name, value)
         super().emit(record)
 
 
-class HumanLines(logging.Formatter):
+class HumanFormatter(logging.Formatter):
     """`12:01:03 WARNING job … failed …  fence=1 worker=…`: facts that the message tells are not told twice.
 
     Whatever is below a first line is indented, so that no text can pass for a line of its own.
@@ -89,18 +91,18 @@ class HumanLines(logging.Formatter):
         self._is_coloured = is_coloured
 
     def format(self, record: logging.LogRecord) -> str:
-        message = _message_of(record)
-        moment = time.strftime("%H:%M:%S", time.localtime(record.created))
-        first, *below = [_harmless(line) for line in [*message.split("\n"), *_error_of(record).splitlines()]]
-        beside = _facts_beside(message, record)
+        message = _format_message(record)
+        timestamp = time.strftime("%H:%M:%S", time.localtime(record.created))
+        first, *below = [_escape_controls(line) for line in [*message.split("\n"), *_format_error(record).splitlines()]]
+        fields = _format_fields(message, record)
         level = f"{record.levelname:<7}"
         if self._is_coloured:
             level = f"{_COLOURS.get(record.levelno, _DIM)}{level}{_RESET}"
-            beside = f"{_DIM}{beside}{_RESET}" if beside else ""
-        return "\n    ".join([f"{moment} {level} {first}  {beside}".rstrip(), *below])
+            fields = f"{_DIM}{fields}{_RESET}" if fields else ""
+        return "\n    ".join([f"{timestamp} {level} {first}  {fields}".rstrip(), *below])
 
 
-class JSONLines(logging.Formatter):
+class JSONFormatter(logging.Formatter):
     """One object a line, whatever a message or an `extra` contains."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -108,46 +110,48 @@ class JSONLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": _message_of(record),
+            "message": _format_message(record),
         }
         extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        line |= {name: extra.pop(name) for name in FACTS if extra.get(name) is not None}
-        if error := _error_of(record):
+        line |= {name: extra.pop(name) for name in RUN_FIELDS if extra.get(name) is not None}
+        if error := _format_error(record):
             line["error"] = error
         line |= {name: value for name, value in extra.items() if name not in line}
         try:
-            return json.dumps(line, default=_text_of, allow_nan=False)
+            return json.dumps(line, default=_to_text, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            return json.dumps({name: value if _is_plain(value) else _text_of(value) for name, value in line.items()})
+            return json.dumps({name: value if _is_plain(value) else _to_text(value) for name, value in line.items()})
 
 
-def _message_of(record: logging.LogRecord) -> str:
+def _format_message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001 - whatever is wrong with a line, it is to be seen
-        return f"{_text_of(record.msg)} (its arguments do not fit)"
+    except Exception:  # noqa: BLE001 - a malformed line must still be logged
+        return f"{_to_text(record.msg)} (arguments do not match the message)"
 
 
-def _error_of(record: logging.LogRecord) -> str:
+def _format_error(record: logging.LogRecord) -> str:
     """Return the traceback that belongs to the line, or nothing."""
     error = record.exc_info[1] if record.exc_info else None
     if error is None:
         return record.stack_info or ""
     try:
         return "".join(traceback.format_exception(error)).rstrip()
-    except Exception:  # noqa: BLE001 - whatever its class does when it is to be shown
-        return f"{type(error).__name__}, which cannot be shown"
+    except Exception:  # noqa: BLE001 - user classes may raise anything
+        return f"{type(error).__name__}, which cannot be displayed"
 
 
-def _facts_beside(message: str, record: logging.LogRecord) -> str:
+def _format_fields(message: str, record: logging.LogRecord) -> str:
     """Return the facts that the message itself does not tell."""
-    known = {name: _text_of(value) for name in _TOLD if (value := getattr(record, name, None)) is not None}
+    fields = {name: _to_text(value) for name in _FIELD_FORMATS if (value := getattr(record, name, None)) is not None}
     return " ".join(
-        f"{name}={_harmless(text)}" for name, text in known.items() if _TOLD[name].format(text) not in message
+        f"{name}={_escape_controls(text)}"
+        for name, text in fields.items()
+        if _FIELD_FORMATS[name].format(text) not in message
     )
 
 
-def _harmless(text: str) -> str:
+def _escape_controls(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
@@ -155,8 +159,8 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | bool) or (isinstance(value, int) and abs(value) < 2**63)
 
 
-def _text_of(value: object) -> str:
+def _to_text(value: object) -> str:
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - whatever its class does when it is to be shown
-        return f"a {type(value).__name__} that cannot be shown"
+    except Exception:  # noqa: BLE001 - user classes may raise anything
+        return f"a {type(value).__name__} that cannot be displayed"

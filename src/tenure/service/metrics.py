@@ -6,7 +6,7 @@ Counts never fall as long as the service runs: what ended workers did stays in t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from tenure.service.status import Condition
+from tenure.service.status import ServiceStatus
 from tenure.worker.summary import Summary
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -23,70 +23,70 @@ class Metric:
     values: Mapping[str, float] = field(hash=False)
 
 
-def exposition(condition: Condition, version: str) -> str:
+def exposition(status: ServiceStatus, version: str) -> str:
     """Return the numbers as text."""
-    return "".join(_lines_of(metric) for metric in metrics_of(condition, version))
+    return "".join(_format_metric(metric) for metric in metrics_of(status, version))
 
 
-def metrics_of(condition: Condition, version: str) -> list[Metric]:
-    workers = condition.workers
-    summaries = [condition.ended, *(worker.summary for worker in workers)]
+def metrics_of(status: ServiceStatus, version: str) -> list[Metric]:
+    workers = status.workers
+    summaries = [status.ended_summary, *(worker.summary for worker in workers)]
     runs = {each.name: sum(getattr(summary, each.name) for summary in summaries) for each in fields(Summary)}
     prevented = runs.pop("prevented")
     return [
         Metric(name="tenure_info", help="The version of tenure.", label="version", values={version: 1}),
         Metric(
             name="tenure_runs_total",
-            help="Runs of jobs that ended, by how they ended.",
+            help="Ended runs of jobs, by outcome.",
             type="counter",
             label="outcome",
             values=runs,
         ),
-        _plain(
+        _unlabelled(
             "tenure_prevented_total",
-            "Completed rows of tables whose work was done already.",
+            "Completed table rows whose work was already done.",
             prevented,
             type="counter",
         ),
-        _plain("tenure_running", "Jobs whose handler runs.", sum(worker.running for worker in workers)),
-        _plain("tenure_waiting", "Jobs that are held and wait for a slot.", sum(worker.waiting for worker in workers)),
-        _plain("tenure_workers", "Workers that are there.", len(workers)),
-        _plain("tenure_workers_wanted", "Workers that should be there.", condition.wanted),
-        _plain(
+        _unlabelled("tenure_running", "Jobs with a running handler.", sum(worker.running for worker in workers)),
+        _unlabelled("tenure_waiting", "Jobs claimed and not started.", sum(worker.buffered for worker in workers)),
+        _unlabelled("tenure_workers", "Running workers.", len(workers)),
+        _unlabelled("tenure_workers_wanted", "Configured number of workers.", status.wanted),
+        _unlabelled(
             "tenure_worker_deaths_total",
-            "Worker processes that ended and were not to.",
-            condition.deaths,
+            "Worker processes that exited unexpectedly.",
+            status.deaths,
             type="counter",
         ),
-        _plain(
+        _unlabelled(
             "tenure_store_failing",
-            "Whether the store does not answer some worker.",
+            "1 if a worker cannot reach its store.",
             any(worker.is_store_failing for worker in workers),
         ),
-        _plain(
+        _unlabelled(
             "tenure_quiet_seconds",
-            "For how long the event loop or the claims of a worker have stood still, of the one that is worst.",
+            "Longest time for which the event loop or the claimer of a worker has been blocked.",
             max((worker.quiet_for for worker in workers), default=0.0),
         ),
     ]
 
 
-def _plain(name: str, help: str, value: float, *, type: str = "gauge") -> Metric:
+def _unlabelled(name: str, help: str, value: float, *, type: str = "gauge") -> Metric:
     return Metric(name=name, help=help, type=type, values={"": value})
 
 
-def _lines_of(metric: Metric) -> str:
-    lines = [f"# HELP {metric.name} {_escaped(metric.help)}", f"# TYPE {metric.name} {metric.type}"]
+def _format_metric(metric: Metric) -> str:
+    lines = [f"# HELP {metric.name} {_escape(metric.help)}", f"# TYPE {metric.name} {metric.type}"]
     for value, number in metric.values.items():
-        quoted = _escaped(value).replace('"', r"\"")
+        quoted = _escape(value).replace('"', r"\"")
         label = "" if metric.label is None else f'{{{metric.label}="{quoted}"}}'
-        lines.append(f"{metric.name}{label} {_number(number)}")
+        lines.append(f"{metric.name}{label} {_format_number(number)}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
-def _number(number: float) -> str:
+def _format_number(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else f"{number:.3f}"

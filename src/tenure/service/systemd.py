@@ -14,23 +14,23 @@ from types import TracebackType
 from typing import Self
 
 from tenure.client.keeper import Ticks, ticks
-from tenure.service.health_checks import against_life, against_readiness
-from tenure.service.status import Condition
+from tenure.service.health_checks import liveness_problems, readiness_problems
+from tenure.service.status import ServiceStatus
 
 log = logging.getLogger(__name__)
 
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-EVERY = 0.5
+CHECK_INTERVAL = 0.5
 """Seconds after which it looks again how the service is."""
-STATUS_EVERY = 5.0
+STATUS_INTERVAL = 5.0
 """Seconds between two words about what the service does."""
-MORE_TIME = 30.0
+TIMEOUT_EXTENSION = 30.0
 """Seconds for which a service that stops, and turns, asks each time: how long it may take is for its grace to say."""
-PATIENCE = 1.0
+SEND_TIMEOUT = 1.0
 """Seconds that systemd has to take a word, and a last look has to end."""
 
 
-class Notifier:
+class SystemdNotifier:
     """As a block, it tells what there is to be told while the block runs.
 
     It takes its variables out of the environment: programs that handlers start must not speak for the service.
@@ -38,29 +38,29 @@ class Notifier:
 
     def __init__(
         self,
-        condition: Callable[[], Condition],
+        service_status: Callable[[], ServiceStatus],
         environment: MutableMapping[str, str] = os.environ,
         ticks: Ticks = ticks,
     ) -> None:
         address, watchdog, watched = (environment.pop(name, "") for name in VARIABLES)
-        self._condition = condition
+        self._service_status = service_status
         self._ticks = ticks
-        self._place = _place_of(address)
-        self._watchdog = _seconds_of(watchdog) if watched in {"", str(os.getpid())} else None
+        self._address = _parse_address(address)
+        self._watchdog = _parse_microseconds(watchdog) if watched in {"", str(os.getpid())} else None
         self._is_failing = False
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         """Take it that nothing was told."""
         self._is_ready = self._is_stopping = False
         self._status = ""
-        self._status_due_at = self._sign_due_at = -math.inf
+        self._status_due_at = self._keepalive_due_at = -math.inf
 
     def __enter__(self) -> Self:
-        if self._place is not None:
-            self._thread = threading.Thread(target=self._run, name="tenure-notify", daemon=True)
+        if self._address is not None:
+            self._thread = threading.Thread(target=self._run, name="tenure-systemd", daemon=True)
             self._thread.start()
         return self
 
@@ -70,81 +70,81 @@ class Notifier:
         if self._thread is None:
             return
         self._closing.set()
-        self._thread.join(PATIENCE)
+        self._thread.join(SEND_TIMEOUT)
         if not self._is_stopping:
             self._send(["STOPPING=1"])
 
-    def beat(self) -> None:
+    def update(self) -> None:
         """Look how the service is, and tell what is new."""
         try:
-            words = self._words(self._condition(), self._ticks())
+            messages = self._messages(self._service_status(), self._ticks())
         except Exception:
             if not self._is_failing:
-                log.exception("how the service is could not be told to systemd, trying on")
+                log.exception("service status for systemd not available, retrying")
             self._is_failing = True
             return
         self._is_failing = False
-        if words:
-            self._send(words)
+        if messages:
+            self._send(messages)
 
     def _run(self) -> None:
         # Four times in the time that systemd gives, to be heard after half of it, even if a turn comes late.
-        every = EVERY if self._watchdog is None else min(EVERY, self._watchdog / 4)
-        self.beat()
-        while not self._closing.wait(every):
-            self.beat()
+        interval = CHECK_INTERVAL if self._watchdog is None else min(CHECK_INTERVAL, self._watchdog / 4)
+        self.update()
+        while not self._closing.wait(interval):
+            self.update()
 
-    def _words(self, condition: Condition, now: float) -> list[str]:
-        words: list[str] = []
-        complaints = against_life(condition)
-        if not self._is_ready and not against_readiness(condition):
+    def _messages(self, service: ServiceStatus, now: float) -> list[str]:
+        messages: list[str] = []
+        problems = liveness_problems(service)
+        if not self._is_ready and not readiness_problems(service):
             self._is_ready = True
-            words.append("READY=1")
-        if condition.is_stopping and not self._is_stopping:
+            messages.append("READY=1")
+        if service.is_stopping and not self._is_stopping:
             self._is_stopping = True
-            self._sign_due_at = now
-            words.append("STOPPING=1")
-        if not complaints:
-            words += self._signs_of_life(condition, now)
-        status = "; ".join(complaints or against_readiness(condition)) or _status_of(condition)
-        if status != self._status and (words or now >= self._status_due_at):
-            self._status, self._status_due_at = status, now + STATUS_EVERY
-            words.append(f"STATUS={status}")
-        return words
+            self._keepalive_due_at = now
+            messages.append("STOPPING=1")
+        if not problems:
+            messages += self._keepalives(service, now)
+        status = "; ".join(problems or readiness_problems(service)) or _describe(service)
+        if status != self._status and (messages or now >= self._status_due_at):
+            self._status, self._status_due_at = status, now + STATUS_INTERVAL
+            messages.append(f"STATUS={status}")
+        return messages
 
-    def _signs_of_life(self, condition: Condition, now: float) -> list[str]:
+    def _keepalives(self, service: ServiceStatus, now: float) -> list[str]:
         """Return what keeps systemd from ending the service by force."""
-        if now < self._sign_due_at:
+        if now < self._keepalive_due_at:
             return []
-        self._sign_due_at = now + min(MORE_TIME, self._watchdog or MORE_TIME) / 2
+        self._keepalive_due_at = now + min(TIMEOUT_EXTENSION, self._watchdog or TIMEOUT_EXTENSION) / 2
         watchdog = [] if self._watchdog is None else ["WATCHDOG=1"]
-        more_time = [f"EXTEND_TIMEOUT_USEC={MORE_TIME * 1e6:.0f}"] if condition.is_stopping else []
+        more_time = [f"EXTEND_TIMEOUT_USEC={TIMEOUT_EXTENSION * 1e6:.0f}"] if service.is_stopping else []
         return watchdog + more_time
 
-    def _send(self, words: list[str]) -> None:
-        if self._place is None:
+    def _send(self, messages: list[str]) -> None:
+        if self._address is None:
             return
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
-                line.settimeout(PATIENCE)
-                line.sendto("\n".join(words).encode(), self._place)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+                connection.settimeout(SEND_TIMEOUT)
+                connection.sendto("\n".join(messages).encode(), self._address)
         except OSError as exc:
-            log.debug("systemd could not be told, trying on: %s", exc)
-            self._begin()
+            log.debug("systemd not notified, retrying: %s", exc)
+            self._reset()
 
 
-def _place_of(address: str) -> str | None:
+def _parse_address(address: str) -> str | None:
     """Return where systemd listens: a path, or an abstract name, which begins with NUL."""
     if address[:1] not in {"/", "@"} or not hasattr(socket, "AF_UNIX"):
         return None
     return f"\0{address[1:]}" if address.startswith("@") else address
 
 
-def _seconds_of(text: str) -> float | None:
+def _parse_microseconds(text: str) -> float | None:
     """Return the microseconds that the text tells, in seconds; None if it tells none."""
     return int(text) / 1e6 if text.isdecimal() and int(text) > 0 else None
 
 
-def _status_of(condition: Condition) -> str:
-    running = sum(worker.running for worker in condition.workers)
-    return f"{len(condition.workers)} of {condition.wanted} workers, {running:,} running"
+def _describe(service: ServiceStatus) -> str:
+    running = sum(worker.running for worker in service.workers)
+    return f"{len(service.workers)} of {service.wanted} workers, {running:,} running"

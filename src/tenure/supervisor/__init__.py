@@ -1,9 +1,18 @@
 """Several worker processes, watched over by one that runs no jobs."""
 
-from tenure.supervisor.config import Plan
-from tenure.supervisor.reaping import reap_dead, sign_off_dead
-from tenure.supervisor.result import Ending, How
+from tenure.supervisor.config import SupervisorConfig
+from tenure.supervisor.reaping import deregister_dead, reap_dead
+from tenure.supervisor.result import ExitReason, SupervisorResult
 from tenure.supervisor.supervisor import Supervisor
-from tenure.supervisor.supervisor_link import Supervised, supervised
+from tenure.supervisor.supervisor_link import SupervisorLink, take_supervisor_link
 
-__all__ = ["Ending", "How", "Plan", "Supervised", "Supervisor", "reap_dead", "sign_off_dead", "supervised"]
+__all__ = [
+    "ExitReason",
+    "Supervisor",
+    "SupervisorConfig",
+    "SupervisorLink",
+    "SupervisorResult",
+    "deregister_dead",
+    "reap_dead",
+    "take_supervisor_link",
+]

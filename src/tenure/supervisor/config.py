@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-MARGIN = 15.0
+KILL_MARGIN = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SupervisorConfig:
     """How many worker processes there are to be, what each of them is, and when they are replaced.
 
     `command` starts a worker, which calls `supervised()`. `reap_command` starts a process that gets a message on its
@@ -19,7 +19,7 @@ class Plan:
     reap_command: Sequence[str]
     processes: int
     grace: float
-    margin: float = MARGIN
+    kill_margin: float = KILL_MARGIN
     """Seconds that a child has to end after that, before it is killed."""
     drain: bool = False
     """Whether a child that has ended well is not to be replaced: it found nothing more to do."""

@@ -4,34 +4,34 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-PASSED_OVER = {"__pycache__", "node_modules", "site-packages"}
+IGNORED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
 
-Mark = tuple[int, int, int]
+FileSignature = tuple[int, int, int]
 """By which a file that was changed, or replaced by another, is told from what it was."""
 
 
-class Sources:
+class FileWatcher:
     """Looks only when it is asked to. Hidden folders, caches and environments are not looked at."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
-        self._marks = self._look()
+        self._signatures = self._scan()
 
-    def changed(self) -> list[Path]:
+    def poll_changes(self) -> list[Path]:
         """Return the files that were changed, added or removed since the last time."""
-        before, self._marks = self._marks, self._look()
-        return [path for path in sorted(before | self._marks) if before.get(path) != self._marks.get(path)]
+        before, self._signatures = self._signatures, self._scan()
+        return [path for path in sorted(before | self._signatures) if before.get(path) != self._signatures.get(path)]
 
-    def _look(self) -> dict[Path, Mark]:
-        return {path: mark for folder in self._folders for path, mark in _python_files(folder)}
+    def _scan(self) -> dict[Path, FileSignature]:
+        return {path: signature for folder in self._folders for path, signature in _python_files(folder)}
 
 
-def _python_files(folder: Path) -> Iterator[tuple[Path, Mark]]:
-    for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if _is_looked_at(Path(place, name))]
+def _python_files(folder: Path) -> Iterator[tuple[Path, FileSignature]]:
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if _is_watched(Path(root, name))]
         for name in files:
             if name.endswith(".py"):
-                path = Path(place, name)
+                path = Path(root, name)
                 try:
                     status = path.stat()
                 except OSError:
@@ -40,6 +40,6 @@ def _python_files(folder: Path) -> Iterator[tuple[Path, Mark]]:
                 yield path, (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def _is_looked_at(folder: Path) -> bool:
-    is_for_others = folder.name.startswith(".") or folder.name in PASSED_OVER
-    return not is_for_others and not (folder / "pyvenv.cfg").exists()
+def _is_watched(folder: Path) -> bool:
+    is_ignored = folder.name.startswith(".") or folder.name in IGNORED_FOLDERS
+    return not is_ignored and not (folder / "pyvenv.cfg").exists()

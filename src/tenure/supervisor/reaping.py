@@ -10,21 +10,21 @@ import tempfile
 from collections.abc import Sequence
 
 from tenure.backends.protocol import SWEEP, Backend, Claiming
-from tenure.core.operations import Beat, Reaped
-from tenure.worker.started_jobs import started_in
+from tenure.core.operations import Heartbeat, Reaped
+from tenure.worker.started_jobs import job_ids_of_source
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 30.0
+REAP_TIMEOUT = 30.0
 """Seconds that a reaper has."""
 
 
-class Reaping:
+class ReapProcess:
     """One process that takes back the jobs of one worker."""
 
     def __init__(self, command: Sequence[str], worker: str, started: Sequence[str] | None, now: float) -> None:
         self.worker = worker
-        self._ends_at = now + PATIENCE
+        self._ends_at = now + REAP_TIMEOUT
         # A file and not a pipe: it is written without anybody who reads.
         with tempfile.TemporaryFile() as message:
             message.write(json.dumps({"worker": worker, "started": started}).encode())
@@ -38,7 +38,7 @@ class Reaping:
             self._process.kill()
             code = self._process.wait()
         if code:
-            say_that_it_failed(self.worker, code)
+            log_reap_failure(self.worker, code)
         return code is not None
 
     def kill(self) -> None:
@@ -47,32 +47,32 @@ class Reaping:
         self._process.wait()
 
 
-def say_that_it_failed(worker: str, why: object) -> None:
+def log_reap_failure(worker: str, cause: object) -> None:
     log.error(
-        "the jobs of %s could not be taken back (%s): they run again when their leases have run out",
+        "jobs of worker %s not reaped (%s); they run again after their leases expire",
         worker,
-        why,
+        cause,
         extra={"worker": worker},
     )
 
 
-def reap_dead(store: Claiming, message: str | bytes, *, source: int = 0) -> list[Reaped]:
+def reap_dead(store: Claiming, message: str | bytes, *, source_index: int = 0) -> list[Reaped]:
     """Take back what a dead worker held of one of its sources, as a supervisor's message says.
 
     For the process that gets one, and for each source, by its number.
     """
-    told = json.loads(message)
-    started = None if told["started"] is None else frozenset(started_in(source, told["started"]))
-    reaped = part = store.reap(SWEEP, worker=told["worker"], started=started)
+    request = json.loads(message)
+    started = None if request["started"] is None else frozenset(job_ids_of_source(source_index, request["started"]))
+    reaped = part = store.reap(SWEEP, worker=request["worker"], started=started)
     while len(part) == SWEEP:
-        part = store.reap(SWEEP, worker=told["worker"], started=started)
+        part = store.reap(SWEEP, worker=request["worker"], started=started)
         reaped = [*reaped, *part]
     return reaped
 
 
-def sign_off_dead(registry: Backend, message: str | bytes) -> None:
+def deregister_dead(registry: Backend, message: str | bytes) -> None:
     """Forget a dead worker, when all was taken back that it held.
 
     It would be taken for alive until its last sign of life is old; the history has it by now.
     """
-    registry.beat(Beat(name=json.loads(message)["worker"], host="", pid=0, version=""), 0.0)
+    registry.beat(Heartbeat(name=json.loads(message)["worker"], host="", pid=0, version=""), 0.0)

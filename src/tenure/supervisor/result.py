@@ -6,16 +6,16 @@ from enum import StrEnum
 from tenure.worker.summary import Summary
 
 
-class How(StrEnum):
-    STOPPED = "it was told to stop"
-    DRAINED = "nothing was left to do"
-    MISUSED = "a worker process refused to start as it was told"
-    GAVE_UP = "no worker process has ever come to run"
+class ExitReason(StrEnum):
+    STOPPED = "stopped"
+    DRAINED = "no jobs left"
+    START_REJECTED = "the worker process could not start"
+    NEVER_READY = "no worker process became ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    how: How
+class SupervisorResult:
+    reason: ExitReason
     summary: Summary
     """What all children did."""
     deaths: int

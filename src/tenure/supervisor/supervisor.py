@@ -11,209 +11,213 @@ from dataclasses import replace
 
 from tenure.client.keeper import ticks
 from tenure.errors import ConfigurationError
-from tenure.service.status import Condition
+from tenure.service.status import ServiceStatus
 from tenure.signals import stopped_by_signals
-from tenure.supervisor.child import Child, Reason, said
-from tenure.supervisor.config import Plan
-from tenure.supervisor.file_watcher import Sources
-from tenure.supervisor.process_slot import Post
-from tenure.supervisor.result import Ending, How
+from tenure.supervisor.child import Child, ChildStopReason, describe_exit
+from tenure.supervisor.config import SupervisorConfig
+from tenure.supervisor.file_watcher import FileWatcher
+from tenure.supervisor.process_slot import ProcessSlot
+from tenure.supervisor.result import ExitReason, SupervisorResult
 from tenure.worker.summary import Summary
-from tenure.worker.wakeup import Bell
+from tenure.worker.wakeup import Wakeup
 
 log = logging.getLogger(__name__)
 
-TURN_EVERY = 0.25
-REPLACE_EVERY = 1.0
-LOOK_EVERY = 0.5
+LOOP_INTERVAL = 0.25
+REPLACE_INTERVAL = 1.0
+FILE_CHECK_INTERVAL = 0.5
 
 
 class Supervisor:
     """Runs once. `stop` and `condition` may be called from anywhere, even a signal handler."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, config: SupervisorConfig) -> None:
         if os.name != "posix":
             raise ConfigurationError(
-                f"a system of the kind {os.name!r} cannot share files with a process; start single workers instead"
+                f"several processes are not supported on {os.name!r}; start single workers instead"
             )
-        self._plan = plan
-        self._posts = [Post(plan) for _ in range(plan.processes)]
-        self._scout = self._posts[0]
-        self._bell = Bell()
-        self._stops = 0
-        self._how: How | None = None
-        self._was_one_ready = False
-        self._sources: Sources | None = None
-        self._is_waiting_for_a_change = False
-        self._next_replacement_at = self._next_look_at = 0.0
+        self._config = config
+        self._slots = [ProcessSlot(config) for _ in range(config.processes)]
+        self._first_slot = self._slots[0]
+        self._wakeup = Wakeup()
+        self._stop_requests = 0
+        self._exit_reason: ExitReason | None = None
+        self._was_any_ready = False
+        self._file_watcher: FileWatcher | None = None
+        self._waits_for_change = False
+        self._next_replacement_at = self._next_file_check_at = 0.0
         self._deaths = self._killed = 0
-        self._ended = Summary()
-        self._condition = Condition(workers=(), wanted=plan.processes)
-        self._turned_at = ticks()
+        self._ended_summary = Summary()
+        self._status = ServiceStatus(workers=(), wanted=config.processes)
+        self._last_iteration_at = ticks()
 
-    def run(self) -> Ending:
+    def run(self) -> SupervisorResult:
         """Start the children and watch over them, until a signal, a stop, or nothing is left to do."""
-        if self._plan.reload is not None:
-            self._sources = Sources(self._plan.reload)
-        log.info("supervisor %s starts; worker processes: %s", os.getpid(), self._plan.processes)
+        if self._config.reload is not None:
+            self._file_watcher = FileWatcher(self._config.reload)
+        log.info("supervisor %s started; worker processes: %s", os.getpid(), self._config.processes)
         with stopped_by_signals(self):
             try:
-                while (ending := self._turn(ticks())) is None:
-                    self._bell.wait(TURN_EVERY)
+                while (result := self._run_once(ticks())) is None:
+                    self._wakeup.wait(LOOP_INTERVAL)
             finally:
-                for post in self._posts:
-                    post.close()
-        return ending
+                for slot in self._slots:
+                    slot.close()
+        return result
 
     def stop(self, *, now: bool = False) -> None:
         """Tell the children to end, and end when they have; `now`, tell them not to wait for their handlers.
 
         This returns at once.
         """
-        self._stops = max(self._stops, 2 if now else 1)
-        self._bell.ring()
+        self._stop_requests = max(self._stop_requests, 2 if now else 1)
+        self._wakeup.set()
 
-    def condition(self) -> Condition:
+    def status(self) -> ServiceStatus:
         """Return how it was, a moment ago, or longer: it may be held up, as by a log that nobody takes."""
-        return replace(self._condition, quiet_for=max(0.0, ticks() - self._turned_at - TURN_EVERY))
+        return replace(self._status, quiet_for=max(0.0, ticks() - self._last_iteration_at - LOOP_INTERVAL))
 
-    def _turn(self, now: float) -> Ending | None:
-        self._turned_at = now
-        self._pass_on_stops()
-        for post in self._posts:
-            self._look_at_post(post, now)
-        if self._how is None:
-            self._look_for_changes(now)
+    def _run_once(self, now: float) -> SupervisorResult | None:
+        self._last_iteration_at = now
+        self._forward_stop()
+        for slot in self._slots:
+            self._check_slot(slot, now)
+        if self._exit_reason is None:
+            self._check_files(now)
             self._replace_one(now)
-            self._look_for_hope()
-            self._start_what_is_due(now)
-        self._publish(now)
-        return self._ending()
+            self._check_startup()
+            self._start_due(now)
+        self._publish_status(now)
+        return self._result()
 
-    def _pass_on_stops(self) -> None:
-        if self._stops and self._how is None:
-            self._how = How.STOPPED
-        if self._how is not None:
-            self._tell_all(Reason.STOP, now=self._stops > 1)
+    def _forward_stop(self) -> None:
+        if self._stop_requests and self._exit_reason is None:
+            self._exit_reason = ExitReason.STOPPED
+        if self._exit_reason is not None:
+            self._stop_all(ChildStopReason.STOP, now=self._stop_requests > 1)
 
-    def _tell_all(self, reason: Reason, *, now: bool = False) -> None:
-        for post in self._posts:
-            if post.child is not None:
-                post.child.tell_to_end(reason, now=now)
+    def _stop_all(self, reason: ChildStopReason, *, now: bool = False) -> None:
+        for slot in self._slots:
+            if slot.child is not None:
+                slot.child.request_stop(reason, now=now)
 
-    def _look_at_post(self, post: Post, now: float) -> None:
-        post.look_at_reaping(now)
-        child = post.child
+    def _check_slot(self, slot: ProcessSlot, now: float) -> None:
+        slot.check_reaping(now)
+        child = slot.child
         if child is None:
             return
-        code = child.code()
+        code = child.exit_code()
         # One that is told to end is not what the next ones will be: their source may be another.
-        self._was_one_ready = self._was_one_ready or (child.is_ready and child.reason is None)
+        self._was_any_ready = self._was_any_ready or (child.is_ready and child.reason is None)
         if code is not None:
-            self._take_end(post, child, code, now)
+            self._handle_exit(slot, child, code, now)
         elif child.reason is not None:
-            child.press(now)
+            child.escalate_stop(now)
         elif child.is_ready:
-            post.is_recycling = False
+            slot.is_recycling = False
 
-    def _take_end(self, post: Post, child: Child, code: int, now: float) -> None:
+    def _handle_exit(self, slot: ProcessSlot, child: Child, code: int, now: float) -> None:
         """Do what follows from the end of a child."""
-        post.child = None
-        self._ended += child.summary
+        slot.child = None
+        self._ended_summary += child.summary
         self._killed += child.was_killed
-        is_well = child.has_ended_well(code) and (child.reason is not None or self._plan.drain)
-        if not is_well and child.name is not None:
-            started = child.started()
-            self._say_that_it_died(child, code, started)
-            post.take_back(child.name, started, now)
-        elif not is_well and child.reason is None:
-            self._say_that_it_died(child, code, [])
-        if child.reason is None and is_well:
-            post.is_done = self._was_one_ready = True
+        is_clean = child.has_clean_exit(code) and (child.reason is not None or self._config.drain)
+        if not is_clean and child.name is not None:
+            entries = child.unfinished_entries()
+            self._log_death(child, code, entries)
+            slot.reap(child.name, entries, now)
+        elif not is_clean and child.reason is None:
+            self._log_death(child, code, [])
+        if child.reason is None and is_clean:
+            slot.is_done = self._was_any_ready = True
         elif child.reason is None:
             self._deaths += 1
-            post.note_death(code, now - child.started_at, now)
+            slot.record_death(code, now - child.started_at, now)
         child.close()
 
-    def _say_that_it_died(self, child: Child, code: int, started: list[str] | None) -> None:
+    def _log_death(self, child: Child, code: int, entries: list[str] | None) -> None:
         log.error(
-            "worker process %s (%s) %s: %s; jobs that it had started: %s",
+            "worker process %s (%s) %s: %s; started jobs: %s",
             child.pid,
-            child.name or "not yet at work",
-            "did not end in time, and was killed" if child.was_killed else "died",
-            said(code),
-            "not known" if started is None else len(started),
+            child.name or "not started",
+            "did not stop in time and was killed" if child.was_killed else "died",
+            describe_exit(code),
+            "unknown" if entries is None else len(entries),
             extra={
                 "pid": child.pid,
                 "worker": child.name,
                 "code": code,
-                "started": None if started is None else len(started),
+                "started": None if entries is None else len(entries),
             },
         )
 
-    def _look_for_changes(self, now: float) -> None:
-        if self._sources is None or now < self._next_look_at:
+    def _check_files(self, now: float) -> None:
+        if self._file_watcher is None or now < self._next_file_check_at:
             return
-        changed = self._sources.changed()
+        changed = self._file_watcher.poll_changes()
         # Of many files seldom: to look is not to be all that it does.
-        self._next_look_at = now + max(LOOK_EVERY, 20 * (ticks() - now))
+        self._next_file_check_at = now + max(FILE_CHECK_INTERVAL, 20 * (ticks() - now))
         if not changed:
             return
-        log.info("%s changed: all worker processes are replaced", changed[0], extra={"paths": [*map(str, changed)]})
-        self._was_one_ready = self._is_waiting_for_a_change = False
-        for post in self._posts:
-            post.begin_anew()
-        self._tell_all(Reason.RELOAD)
+        log.info("%s changed; restarting all worker processes", changed[0], extra={"paths": [*map(str, changed)]})
+        self._was_any_ready = self._waits_for_change = False
+        for slot in self._slots:
+            slot.reset()
+        self._stop_all(ChildStopReason.RELOAD)
 
     def _replace_one(self, now: float) -> None:
         """Tell a child to end that is to be replaced: one at a time, so that the others go on."""
-        if now < self._next_replacement_at or any(post.is_recycling for post in self._posts):
+        if now < self._next_replacement_at or any(slot.is_recycling for slot in self._slots):
             return
-        self._next_replacement_at = now + REPLACE_EVERY
-        for post in self._posts:
-            why = post.why_replace()
-            if post.child is not None and why is not None:
-                pid = post.child.pid
-                log.info("worker process %s is replaced: %s", pid, why, extra={"pid": pid})
-                post.is_recycling = True
-                post.child.tell_to_end(Reason.RECYCLE)
+        self._next_replacement_at = now + REPLACE_INTERVAL
+        for slot in self._slots:
+            cause = slot.replacement_reason()
+            if slot.child is not None and cause is not None:
+                pid = slot.child.pid
+                log.info("worker process %s is being replaced: %s", pid, cause, extra={"pid": pid})
+                slot.is_recycling = True
+                slot.child.request_stop(ChildStopReason.RECYCLE)
                 return
 
-    def _look_for_hope(self) -> None:
+    def _check_startup(self) -> None:
         """Give up if no child ever came to run; where the source may change, wait for that instead."""
-        scout = self._scout
-        if self._was_one_ready or self._is_waiting_for_a_change or not scout.is_hopeless:
+        first = self._first_slot
+        if self._was_any_ready or self._waits_for_change or not first.cannot_start:
             return
-        if self._sources is None:
-            self._how = How.MISUSED if scout.has_refused else How.GAVE_UP
-            self._pass_on_stops()
+        if self._file_watcher is None:
+            self._exit_reason = ExitReason.START_REJECTED if first.has_usage_error else ExitReason.NEVER_READY
+            self._forward_stop()
         else:
-            self._is_waiting_for_a_change = True
-            log.error("no worker process comes to run; they are started again when the source has changed")
+            self._waits_for_change = True
+            log.error("no worker process could start; waiting for a source change")
 
-    def _start_what_is_due(self, now: float) -> None:
-        if self._how is not None or self._is_waiting_for_a_change:
+    def _start_due(self, now: float) -> None:
+        if self._exit_reason is not None or self._waits_for_change:
             return
         # One goes ahead: what keeps it from running would keep them all, and is said once.
-        if self._scout.child is not None and self._scout.child.reason is not None:
+        if self._first_slot.child is not None and self._first_slot.child.reason is not None:
             # It still ends, which may take long: whichever post is empty goes ahead instead.
-            self._scout = next((post for post in self._posts if post.is_due(now)), self._scout)
-        for post in self._posts if self._was_one_ready else [self._scout]:
-            if post.is_due(now):
-                post.start(now)
+            self._first_slot = next((slot for slot in self._slots if slot.is_due(now)), self._first_slot)
+        for slot in self._slots if self._was_any_ready else [self._first_slot]:
+            if slot.is_due(now):
+                slot.start(now)
 
-    def _publish(self, now: float) -> None:
-        vitals = (post.child.vitals(now) for post in self._posts if post.child is not None)
-        self._condition = Condition(
-            workers=tuple(each for each in vitals if each is not None),
-            wanted=self._plan.processes,
-            is_stopping=self._how is not None,
+    def _publish_status(self, now: float) -> None:
+        statuses = (slot.child.status(now) for slot in self._slots if slot.child is not None)
+        self._status = ServiceStatus(
+            workers=tuple(each for each in statuses if each is not None),
+            wanted=self._config.processes,
+            is_stopping=self._exit_reason is not None,
             deaths=self._deaths,
-            ended=self._ended,
+            ended_summary=self._ended_summary,
         )
 
-    def _ending(self) -> Ending | None:
-        how = How.DRAINED if self._how is None and all(post.is_done for post in self._posts) else self._how
-        if how is None or not all(post.is_empty for post in self._posts):
+    def _result(self) -> SupervisorResult | None:
+        reason = (
+            ExitReason.DRAINED
+            if self._exit_reason is None and all(slot.is_done for slot in self._slots)
+            else self._exit_reason
+        )
+        if reason is None or not all(slot.is_empty for slot in self._slots):
             return None
-        return Ending(how=how, summary=self._ended, deaths=self._deaths, killed=self._killed)
+        return SupervisorResult(reason=reason, summary=self._ended_summary, deaths=self._deaths, killed=self._killed)

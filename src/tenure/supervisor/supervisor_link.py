@@ -6,45 +6,47 @@ from typing import Protocol
 
 from tenure.errors import ConfigurationError
 from tenure.signals import Stoppable
-from tenure.worker.parent_watch import exit_after_end_of, stop_at_end_of
-from tenure.worker.started_jobs import Ledger
+from tenure.worker.parent_watch import exit_when_parent_dies, stop_when_parent_dies
+from tenure.worker.started_jobs import StartedJobs
 
 VARIABLE = "TENURE_SUPERVISED"
 """The environment variable by which a child finds its ledger and its lifeline: two descriptors of open files."""
 
 
-class Retirable(Stoppable, Protocol):
-    def retire(self) -> None: ...
+class SupervisedWorker(Stoppable, Protocol):
+    def quiet(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Supervised:
-    ledger: Ledger
+class SupervisorLink:
+    started_jobs: StartedJobs
     """For the worker of this process, and for no other."""
-    lifeline: int
+    parent_pipe: int
     """What ends with the supervisor, whatever ended that. A word on it asks the worker to retire."""
 
-    def end_with_supervisor(self, patience: float) -> None:
+    def exit_with_supervisor(self, delay: float) -> None:
         """Have this process outlive its supervisor by no more than so many seconds, whatever it is doing."""
-        exit_after_end_of(self.lifeline, patience)
+        exit_when_parent_dies(self.parent_pipe, delay)
 
-    def watch(self, worker: "Retirable") -> None:
+    def watch(self, worker: "SupervisedWorker") -> None:
         """Stop the worker when the supervisor is gone, and have it retire when that asks for it."""
-        stop_at_end_of(self.lifeline, worker, worker.retire)
+        stop_when_parent_dies(self.parent_pipe, worker, worker.quiet)
 
 
-def supervised() -> Supervised | None:
+def take_supervisor_link() -> SupervisorLink | None:
     """Return what this process has from its supervisor; None if it has none. To be asked once: it is then forgotten."""
-    told = os.environ.pop(VARIABLE, None)
-    if told is None:
+    value = os.environ.pop(VARIABLE, None)
+    if value is None:
         return None
     try:
-        ledger, lifeline = map(int, told.split(","))
-        for each in (ledger, lifeline):
+        shared_file, pipe = map(int, value.split(","))
+        for each in (shared_file, pipe):
             # The processes that handlers start have no supervisor.
             os.set_inheritable(each, False)
-        kept = Ledger(ledger)
+        started_jobs = StartedJobs(shared_file)
     except (OSError, ValueError) as exc:
-        raise ConfigurationError(f"{VARIABLE} is {told!r}, which no supervisor of this process set; unset it") from exc
-    os.close(ledger)
-    return Supervised(ledger=kept, lifeline=lifeline)
+        raise ConfigurationError(
+            f"{VARIABLE}={value!r} was not set by the supervisor of this process; unset it"
+        ) from exc
+    os.close(shared_file)
+    return SupervisorLink(started_jobs=started_jobs, parent_pipe=pipe)

@@ -15,14 +15,14 @@ from typing import Any, get_args, get_origin
 from tenure.core import checks
 from tenure.core.answers import Answer
 from tenure.errors import ConfigurationError, InvalidPayload
-from tenure.tasks.codecs.annotations import Undefined, hints_of, spelled
+from tenure.tasks.codecs.annotations import UndefinedName, format_annotation, resolve_hints
 from tenure.tasks.codecs.codec import Codec
 from tenure.tasks.values import Codecs
 
 REMEDIES = {
-    inspect.Parameter.VAR_POSITIONAL: "take a list instead",
-    inspect.Parameter.VAR_KEYWORD: "take a dict instead",
-    inspect.Parameter.POSITIONAL_ONLY: "leave out the `/`",
+    inspect.Parameter.VAR_POSITIONAL: "use a list parameter instead",
+    inspect.Parameter.VAR_KEYWORD: "use a dict parameter instead",
+    inspect.Parameter.POSITIONAL_ONLY: "remove the `/`",
 }
 
 
@@ -40,7 +40,7 @@ class Arguments:
         for each in parameters:
             if each.kind in REMEDIES:
                 raise ConfigurationError(
-                    f"every argument of a task has a name, and {str(each)!r} of {self} has none; {REMEDIES[each.kind]}"
+                    f"a task needs named parameters, but {self} has {str(each)!r}; {REMEDIES[each.kind]}"
                 )
         self._positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
         self._known = frozenset(each.name for each in parameters)
@@ -50,7 +50,7 @@ class Arguments:
         self._result: Codec | None = None
         self._is_resolved = False
         self.result_is_plain = False
-        with suppress(Undefined):
+        with suppress(UndefinedName):
             self._resolve()
 
     def __str__(self) -> str:
@@ -62,61 +62,61 @@ class Arguments:
             return
         try:
             self._resolve()
-        except Undefined as exc:
+        except UndefinedName as exc:
             raise ConfigurationError(
-                f"the annotations of {self} cannot be looked up: {exc}; "
-                "define or import it at the top of a module, and not under TYPE_CHECKING alone"
+                f"cannot resolve the annotations of {self}: {exc}; "
+                "define or import it at module level, not only under TYPE_CHECKING"
             ) from None
 
-    def payload(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def encode_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, as JSON; defaults are left to the worker."""
         self.resolve()
         given = dict(zip(self._positional, args, strict=False))
         if len(args) > len(self._positional):
-            raise ConfigurationError(f"{len(args)} positional arguments are too many for {self}")
+            raise ConfigurationError(f"too many positional arguments for {self}: {len(args)}")
         if kwargs:
             if twice := given.keys() & kwargs.keys():
-                raise ConfigurationError(f"the argument {min(twice)!r} is given twice to {self}")
+                raise ConfigurationError(f"{self} got argument {min(twice)!r} twice")
             given.update(kwargs)
         if not self._required <= given.keys() <= self._known:
-            raise self._misnamed(given)
+            raise self._wrong_arguments_error(given)
         for name, codec in self._codecs:
             if name in given:
-                given[name] = self._translated(f"argument {name!r}", name, codec.encode, given[name])
+                given[name] = self._translate(f"argument {name!r}", name, codec.encode, given[name])
         return given
 
-    def named(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def decode_call(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments of the call that this payload stands for."""
         if not self._is_resolved:
             self.resolve()
         keys = payload.keys()
         if not self._required <= keys <= self._known:
-            raise self._outdated(payload)
+            raise self._payload_mismatch_error(payload)
         if not self._codecs:
             return payload  # type: ignore[return-value]  # a call takes any mapping
         given = dict(payload)
         for name, codec in self._codecs:
             if name in given:
-                given[name] = self._translated(f"the payload's {name!r}", name, codec.decode, given[name])
+                given[name] = self._translate(f"the payload's {name!r}", name, codec.decode, given[name])
         return given
 
     def encode_result(self, value: Any) -> Any:
         """Return a result as JSON, by the annotation of what the function returns."""
         self.resolve()
-        return value if self._result is None else self._translated("the result", "return", self._result.encode, value)
+        return value if self._result is None else self._translate("the result", "return", self._result.encode, value)
 
     def decode_result(self, value: Any) -> Any:
         """Return the result that this JSON stands for."""
         self.resolve()
-        return value if self._result is None else self._translated("the result", "return", self._result.decode, value)
+        return value if self._result is None else self._translate("the result", "return", self._result.decode, value)
 
     def _resolve(self) -> None:
-        annotations = hints_of(_annotated(self._function))
+        annotations = resolve_hints(_annotated_function(self._function))
         annotations["return"] = _result_annotation(annotations.get("return", Any))
         found = Codecs()
         codecs = {}
         for name in [*self._signature.parameters, "return"]:
-            codecs[name] = self._found(found, name, annotations.get(name, Any))
+            codecs[name] = self._find_codec(found, name, annotations.get(name, Any))
         result = codecs.pop("return")
         self._annotations = annotations
         self._codecs = [(name, each) for name, each in codecs.items() if not each.is_plain]
@@ -124,47 +124,49 @@ class Arguments:
         self.result_is_plain = result.is_plain
         self._is_resolved = True
 
-    def _found(self, codecs: Codecs, name: str, annotation: Any) -> Codec:
+    def _find_codec(self, codecs: Codecs, name: str, annotation: Any) -> Codec:
         what = "the result" if name == "return" else f"parameter {name!r}"
         try:
             return codecs.find(annotation)
         except ConfigurationError as exc:
-            raise ConfigurationError(f"{what} of {self._name} is annotated {spelled(annotation)}: {exc}") from None
+            raise ConfigurationError(
+                f"{what} of {self._name} is annotated {format_annotation(annotation)}: {exc}"
+            ) from None
         except RecursionError:
             raise ConfigurationError(
-                f"{what} of {self._name} is annotated {spelled(annotation)}, which holds ever new kinds of itself; "
-                "use a class that holds its own kind as it is"
+                f"{what} of {self._name} is annotated {format_annotation(annotation)}, a type that expands without "
+                "end; use a class that refers to itself without new type arguments"
             ) from None
 
-    def _translated(self, what: str, name: str, translate: Callable[[Any], Any], value: Any) -> Any:
+    def _translate(self, what: str, name: str, translate: Callable[[Any], Any], value: Any) -> Any:
         try:
             return translate(value)
         except Exception as exc:
             # Whatever a class raises when it is built from its fields, it says that this is no value of it.
             raise InvalidPayload(
-                f"{what} of {self._name} is annotated {spelled(self._annotations[name])}, "
-                f"and cannot be {checks.shown(value)}: {exc}"
+                f"{what} of {self._name} is annotated {format_annotation(self._annotations[name])}, "
+                f"but the value is {checks.short_repr(value)}: {exc}"
             ) from exc
 
-    def _misnamed(self, given: Mapping[str, Any]) -> ConfigurationError:
+    def _wrong_arguments_error(self, given: Mapping[str, Any]) -> ConfigurationError:
         for each in given:
             if each not in self._known:
-                return ConfigurationError(f"{self} has no argument {each!r}{checks.nearest(each, self._known)}")
-        return ConfigurationError(f"{self} needs the argument {self._missing(given)!r}")
+                return ConfigurationError(f"{self} has no argument {each!r}{checks.did_you_mean(each, self._known)}")
+        return ConfigurationError(f"{self} needs the argument {self._first_missing(given)!r}")
 
-    def _outdated(self, payload: Mapping[str, Any]) -> InvalidPayload:
+    def _payload_mismatch_error(self, payload: Mapping[str, Any]) -> InvalidPayload:
         for each in payload:
             if each not in self._known:
                 return InvalidPayload(
-                    f"the payload has {each!r}, which {self} does not take; "
-                    "keep a parameter as long as jobs are stored that have it"
+                    f"the payload has {each!r}, but {self} has no such parameter; "
+                    "keep a parameter while stored jobs have it"
                 )
         return InvalidPayload(
-            f"the payload lacks {self._missing(payload)!r} of {self}; "
-            "give a new parameter a default as long as jobs are stored that lack it"
+            f"the payload lacks {self._first_missing(payload)!r} of {self}; "
+            "give a new parameter a default while stored jobs lack it"
         )
 
-    def _missing(self, given: Mapping[str, Any]) -> str:
+    def _first_missing(self, given: Mapping[str, Any]) -> str:
         return next(each for each in self._signature.parameters if each in self._required and each not in given)
 
 
@@ -175,7 +177,7 @@ def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
         raise ConfigurationError(f"task {name!r} must be a function with a signature: {exc}") from None
 
 
-def _annotated(function: Any) -> Any:
+def _annotated_function(function: Any) -> Any:
     """Return the function that has the annotations: not what wraps it, and of an object its `__call__`."""
     while isinstance(function, partial):
         function = function.func
@@ -190,7 +192,7 @@ def _result_annotation(annotation: Any) -> Any:
     if get_origin(annotation) not in {typing.Union, types.UnionType}:
         return Any if _is_answer(annotation) else annotation
     results = tuple(each for each in get_args(annotation) if not _is_answer(each))
-    return typing.Union[results] if results else Any  # noqa: UP007 - of as many as there are
+    return typing.Union[results] if results else Any  # noqa: UP007 - a variable number of members
 
 
 def _is_answer(annotation: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, 
 
 from tenure.core import checks
 from tenure.core.backoff import Backoff
-from tenure.core.checks import Seconds, known_options
+from tenure.core.checks import Seconds, reject_unknown_options
 from tenure.core.job import Job, NewJob, OnConflict
 from tenure.errors import ConfigurationError
 from tenure.tasks.arguments import Arguments
@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     connection: object
 
 
-class Client(Protocol):
+class TaskClient(Protocol):
     """What a task needs of the `Jobs` that it is registered with."""
 
     @property
@@ -81,7 +81,7 @@ class Call(Generic[P, C, R]):
 
     def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """Return the job that a call with these arguments is, to be enqueued with others."""
-        return NewJob(self.task.type, self.task.arguments.payload(args, kwargs), **self.options)
+        return NewJob(self.task.type, self.task.arguments.encode_call(args, kwargs), **self.options)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str:
         """Store a call with these arguments as a job, and return its id."""
@@ -96,23 +96,23 @@ class Task(Generic[P, C, R]):
 
     def __init__(
         self,
-        jobs: Client,
+        jobs: TaskClient,
         function: Callable[P, C],
         type: str | None,
         options: Mapping[str, Any],
         policy: Policy,
     ) -> None:
-        self.type = _name_of(function) if type is None else checks.name("type", type)
+        self.type = _default_type(function) if type is None else checks.name("type", type)
         self.jobs = jobs
         self.function = function
         self.is_async = is_async(function)
-        _refuse_method(function)
+        _reject_method(function)
         self.policy = policy
         self.timeout = policy.timeout
         self.arguments = Arguments(function, self.type)
         self._call: Call[P, C, R] = Call(self, {**options, "timeout": policy.timeout})
         # Options that cannot be used are told where the task is written, not where it is enqueued.
-        NewJob(self.type, {}, **self._call.options).entry("checked")
+        NewJob(self.type, {}, **self._call.options).record("checked")
         functools.update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -142,11 +142,11 @@ class Task(Generic[P, C, R]):
 
     def using(self, **options: Unpack[Options]) -> Call[P, C, R]:
         """Return this task with these options for what is enqueued through it; the others stay as they are."""
-        checks.refuse_unknown(f"{self.type}.using", options, Options.__annotations__)
+        checks.reject_unknown(f"{self.type}.using", options, Options.__annotations__)
         given = {name: value for name, value in options.items() if name != "connection"}
         return replace(self._call, options={**self._call.options, **given}, connection=options.get("connection"))
 
-    @known_options
+    @reject_unknown_options
     def result(self, id: str, timeout: Seconds | None = None) -> R:
         """Wait for the job to end, so many seconds at most, and return its result.
 
@@ -154,52 +154,52 @@ class Task(Generic[P, C, R]):
         """
         job = self.jobs.get(id)
         if job is not None:
-            self._must_be_mine(job)
+            self._require_own_type(job)
         return self.result_of(self.jobs.wait_for(id, timeout))
 
     def result_of(self, job: Job) -> R:
         """Return the result of a completed job of this task as the function returned it."""
-        self._must_be_mine(job)
+        self._require_own_type(job)
         return self.arguments.decode_result(job.result)  # type: ignore[no-any-return]
 
-    def _must_be_mine(self, job: Job) -> None:
+    def _require_own_type(self, job: Job) -> None:
         if job.type != self.type:
-            raise ConfigurationError(f"job {job.id!r} is of type {job.type!r}, not of the task {self.type!r}")
+            raise ConfigurationError(f"job {job.id!r} has type {job.type!r}, not {self.type!r}")
 
-    def is_same(self, function: Callable[..., Any]) -> bool:
+    def has_same_function(self, function: Callable[..., Any]) -> bool:
         """Whether this is that function, or that function defined again in the same place, as by a reload."""
-        return are_same(function, self.function)
+        return is_same_function(function, self.function)
 
 
-def are_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+def is_same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """Whether these are one function, or one that was defined again in the same place, as by a reload."""
     if one is other:
         return True
     # A reload compiles anew: one code with two closures is two functions.
-    return not _shares_code(one, other) and _place(one) == _place(other)
+    return not _shares_code(one, other) and _definition_site(one) == _definition_site(other)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether the function has to be awaited; one that yields cannot be a task."""
     if inspect.isclass(function):
-        raise ConfigurationError(f"{checks.shown(function)} is a class; a task is a function")
-    call = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - its code
+        raise ConfigurationError(f"{checks.short_repr(function)} is a class; a task must be a function")
+    call = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - the code of the object
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
-        raise ConfigurationError(f"{checks.shown(function)} yields; a task is called once, and returns")
+        raise ConfigurationError(f"{checks.short_repr(function)} has a yield; a task must return its result")
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def _default_type(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
-        raise ConfigurationError(f"{checks.shown(function)} has no name to be the type; give one: @jobs.task('name')")
+        raise ConfigurationError(f"{checks.short_repr(function)} has no name; pass the type: @jobs.task('name')")
     return checks.name("type", name)
 
 
-def _refuse_method(function: Callable[..., Any]) -> None:
+def _reject_method(function: Callable[..., Any]) -> None:
     if next(iter(inspect.signature(function).parameters), None) in {"self", "cls"}:
         raise ConfigurationError(
-            f"{checks.shown(function)} is a method; a task is a function, which has no object to use"
+            f"{checks.short_repr(function)} is a method; a task must be a function, since a job stores no object"
         )
 
 
@@ -208,7 +208,7 @@ def _shares_code(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     return code is getattr(other, "__code__", None) and getattr(one, "__closure__", None) is not None
 
 
-def _place(function: Callable[..., Any]) -> object:
+def _definition_site(function: Callable[..., Any]) -> object:
     code = getattr(function, "__code__", None)
     return (
         object()

@@ -15,15 +15,15 @@ from typing import Any, get_args, get_origin
 
 from tenure.errors import ConfigurationError
 from tenure.tasks.codecs import containers, models, records, unions
-from tenure.tasks.codecs.annotations import filled, spelled
-from tenure.tasks.codecs.codec import EVERYTHING, Codec, later, plain
+from tenure.tasks.codecs.annotations import format_annotation, substitute_variables
+from tenure.tasks.codecs.codec import JSON_TYPES, Codec, deferred, plain
 
-ALLOWED = (
+SUPPORTED_TYPES = (
     "plain JSON values, datetime, date, time, timedelta, UUID, Decimal, bytes, Path, an Enum, a dataclass, TypedDict "
     "or NamedTuple, a model of msgspec or pydantic, or lists, tuples, sets and dicts of these"
 )
 
-ANYTHING = plain(*EVERYTHING)
+ANY_JSON = plain(*JSON_TYPES)
 
 PLAIN: dict[Any, Codec] = {
     None: plain(types.NoneType),
@@ -33,11 +33,11 @@ PLAIN: dict[Any, Codec] = {
     float: plain(int, float),
     str: plain(str),
     typing.LiteralString: plain(str),
-    Any: ANYTHING,
-    object: ANYTHING,
-    inspect.Parameter.empty: ANYTHING,
-    typing.NoReturn: ANYTHING,
-    typing.Never: ANYTHING,
+    Any: ANY_JSON,
+    object: ANY_JSON,
+    inspect.Parameter.empty: ANY_JSON,
+    typing.NoReturn: ANY_JSON,
+    typing.Never: ANY_JSON,
 }
 
 SEQUENCES: dict[Any, Callable[[Any], Any]] = {
@@ -80,21 +80,25 @@ class Codecs:
 
     def find(self, annotation: Any) -> Codec:
         """Return the codec of an annotation, or raise `ConfigurationError` if there is none."""
-        annotation = _unwrapped(annotation)
+        annotation = _unwrap(annotation)
         kind = get_origin(annotation) or annotation
         if not isinstance(annotation, abc.Hashable) or getattr(annotation, "__unpacked__", False):
-            raise _unwritable(annotation)
+            raise _unsupported_error(annotation)
         if annotation in PLAIN:
             return PLAIN[annotation]
-        found = self._choice(kind, annotation) or self._container(kind, annotation) or self._class(kind, annotation)
+        found = (
+            self._alias_or_union(kind, annotation) or self._container(kind, annotation) or self._class(kind, annotation)
+        )
         if found is None:
-            raise _unwritable(annotation)
+            raise _unsupported_error(annotation)
         return found
 
-    def _choice(self, kind: Any, annotation: Any) -> Codec | None:
+    def _alias_or_union(self, kind: Any, annotation: Any) -> Codec | None:
         if type(kind).__name__ == "TypeAliasType":
             variables = dict(zip(kind.__type_params__, get_args(annotation), strict=False))
-            return self._once(annotation, EVERYTHING, lambda: self.find(filled(kind.__value__, variables)))
+            return self._find_once(
+                annotation, JSON_TYPES, lambda: self.find(substitute_variables(kind.__value__, variables))
+            )
         if kind in {typing.Union, types.UnionType}:
             return self._union(annotation, get_args(annotation))
         if kind is typing.Literal:
@@ -108,17 +112,17 @@ class Codecs:
         arguments = get_args(annotation)
         first = arguments[0] if arguments else Any
         if kind is tuple and arguments[1:] != (...,) and annotation not in {tuple, typing.Tuple}:  # noqa: UP006
-            return containers.fixed([self.find(each) for each in arguments])
+            return containers.fixed_tuple([self.find(each) for each in arguments])
         if kind is tuple:
-            return containers.several((tuple,), tuple, self.find(first))
+            return containers.sequence((tuple,), tuple, self.find(first))
         if kind in SEQUENCES:
             kinds = (kind,) if kind in {list, collections.deque} else (list, tuple)
-            return containers.several(kinds, SEQUENCES[kind], self.find(first))
+            return containers.sequence(kinds, SEQUENCES[kind], self.find(first))
         if kind in SETS:
-            return containers.different((kind,), SETS[kind], self.find(first))
+            return containers.set_codec((kind,), SETS[kind], self.find(first))
         if kind in MAPPINGS:
             key, content = arguments or (Any, Any)
-            return containers.mapping(kind, containers.key(key, self.find(key)), self.find(content))
+            return containers.mapping(kind, containers.mapping_key(key, self.find(key)), self.find(content))
         return None
 
     def _class(self, kind: Any, annotation: Any) -> Codec | None:
@@ -127,34 +131,34 @@ class Codecs:
         if models.is_model(kind):
             return models.model(kind, annotation)
         if records.is_record(kind):
-            return self._once(annotation, {dict}, lambda: records.record(kind, get_args(annotation), self.find))
+            return self._find_once(annotation, {dict}, lambda: records.record(kind, get_args(annotation), self.find))
         # Only who uses such a value imports the modules that it comes from.
         from tenure.tasks.codecs import enums, scalars
 
-        return enums.enumeration(kind) if issubclass(kind, enum.Enum) else scalars.single(kind)
+        return enums.enumeration(kind) if issubclass(kind, enum.Enum) else scalars.scalar_codec_of(kind)
 
-    def _once(self, annotation: Any, written: Collection[type], make: Callable[[], Codec]) -> Codec:
+    def _find_once(self, annotation: Any, json_types: Collection[type], make: Callable[[], Codec]) -> Codec:
         """Return the codec that `make` makes; while it is made, one that will be the same."""
         if annotation in self._found:
             return self._found[annotation]
         if annotation in self._open:
-            return later(lambda: self._found[annotation], written)
+            return deferred(lambda: self._found[annotation], json_types)
         self._open.add(annotation)
         found = self._found[annotation] = make()
         return found
 
 
-def _unwrapped(annotation: Any) -> Any:
+def _unwrap(annotation: Any) -> Any:
     """Return what stands inside `Annotated`, `Final`, a new type and the like; a type variable may be anything."""
     kind = get_origin(annotation) or annotation
     if isinstance(kind, typing.TypeVar):
         return Any
     if isinstance(kind, typing.NewType):
-        return _unwrapped(kind.__supertype__)
+        return _unwrap(kind.__supertype__)
     if isinstance(kind, abc.Hashable) and kind in WRAPPERS:
-        return _unwrapped(next(iter(get_args(annotation)), Any))
+        return _unwrap(next(iter(get_args(annotation)), Any))
     return annotation
 
 
-def _unwritable(annotation: Any) -> ConfigurationError:
-    return ConfigurationError(f"{spelled(annotation)} cannot be written as JSON; use {ALLOWED}")
+def _unsupported_error(annotation: Any) -> ConfigurationError:
+    return ConfigurationError(f"{format_annotation(annotation)} cannot be written as JSON; use {SUPPORTED_TYPES}")

@@ -11,17 +11,17 @@ from typing import Any
 
 from tenure.backends.protocol import Backend
 from tenure.client.claim import Holder
-from tenure.client.identity import new_token, this_process
+from tenure.client.identity import default_worker_name, new_token
 from tenure.client.jobs import Jobs
 from tenure.client.keeper import ticks
-from tenure.client.run import CURRENT, Run, Stop
+from tenure.client.run import CURRENT_RUN, Run, StopReason
 from tenure.core.answers import Answer
 from tenure.core.job import Job
 from tenure.core.operations import LONGEST_LEASE, ClaimRequest, Query
 from tenure.errors import ConfigurationError, UnknownTask
 from tenure.worker.handler import Handler, TaskHandler
 
-Ending = tuple[Any, BaseException | None]
+HandlerResult = tuple[Any, BaseException | None]
 """What a handler returned, and what it raised."""
 
 
@@ -34,40 +34,40 @@ class Drain:
         self._raises = raises
         self._context = copy_context()
         self._handlers: dict[str, Handler] = {}
-        self._ended: list[Job] = []
+        self._finished_jobs: list[Job] = []
 
     def run(self) -> list[Job]:
         """Run all that is due and return it as it ended."""
-        _refuse_event_loop()
+        _reject_event_loop()
         # Not entered: then there is an event loop only if some task needs one.
         with closing(asyncio.Runner()) as runner:
-            while (run := self._next()) is not None:
+            while (run := self._claim_next()) is not None:
                 if run.handler.is_async:
                     runner.run(self._run_async(run))
                 else:
                     self._run(run)
-        return self._all()
+        return self._results()
 
     async def run_async(self) -> list[Job]:
         """Do that on the present event loop."""
-        while (run := self._next()) is not None:
+        while (run := self._claim_next()) is not None:
             if run.handler.is_async:
                 await self._run_async(run)
             else:
                 self._run(run)
-        return self._all()
+        return self._results()
 
-    def _next(self) -> Run | None:
+    def _claim_next(self) -> Run | None:
         self._prepare_handlers()
         if not self._handlers:
             return None
         # So long that nobody has to keep it, even while a debugger stops the handler.
         request = ClaimRequest(
-            types=tuple(self._handlers), lease=LONGEST_LEASE, worker=this_process(), token=new_token()
+            types=tuple(self._handlers), lease=LONGEST_LEASE, worker=default_worker_name(), token=new_token()
         )
         sent_at = ticks()
         jobs = self._store.claim(request).jobs
-        return self._handlers[jobs[0].type].run_of(jobs[0], request, sent_at) if jobs else None
+        return self._handlers[jobs[0].type].build_run(jobs[0], request, sent_at) if jobs else None
 
     def _prepare_handlers(self) -> None:
         """Know every task, also one that another has only now imported."""
@@ -79,72 +79,72 @@ class Drain:
         value, error = None, None
         try:
             value = self._context_of(run).run(run.handler.call, run)
-        except BaseException as exc:  # noqa: BLE001 - it is recorded before it goes on
+        except BaseException as exc:  # noqa: BLE001 - recorded on the job, then raised again
             error = exc
-        self._end(run, value, error)
+        self._settle(run, value, error)
 
     async def _run_async(self, run: Run) -> None:
-        call = asyncio.get_running_loop().create_task(_ending(run), context=self._context_of(run))
-        why, cancel = Stop.TIME_LIMIT, None
+        call = asyncio.get_running_loop().create_task(_call_handler(run), context=self._context_of(run))
+        why, cancel = StopReason.TIME_LIMIT, None
         try:
             await asyncio.wait([call], timeout=run.handler.time_limit(run.job))
         except asyncio.CancelledError as exc:
-            why, cancel = Stop.SHUTDOWN, exc
+            why, cancel = StopReason.SHUTDOWN, exc
         if not call.done():
-            run.stop = why
+            run.stop_reason = why
             call.cancel(why)
             await asyncio.wait([call])
-        self._end(run, *call.result())
+        self._settle(run, *call.result())
         if cancel is not None:
             raise cancel
 
     def _context_of(self, run: Run) -> Context:
         context = self._context.copy()
-        context.run(CURRENT.set, run)
+        context.run(CURRENT_RUN.set, run)
         return context
 
-    def _end(self, run: Run, value: Any, error: BaseException | None) -> None:
-        settlement = run.handler.ending(run, value, error)
+    def _settle(self, run: Run, value: Any, error: BaseException | None) -> None:
+        settlement = run.handler.settlement_for(run, value, error)
         if settlement is not None and self._store.settle([settlement]) == [True]:
-            run.note_end(settlement.outcome)
+            run.record_outcome(settlement.outcome)
         self._holder.keeper.end(run.lease)
-        self._ended += self._store.find(Query(ids=(run.id,))).jobs
+        self._finished_jobs += self._store.find(Query(ids=(run.id,))).jobs
         if error is None and not run.is_settled:
-            error = run.lost()
-        self._tell(run, error)
+            error = run.lost_error()
+        self._raise_error(run, error)
 
-    def _tell(self, run: Run, error: BaseException | None) -> None:
+    def _raise_error(self, run: Run, error: BaseException | None) -> None:
         """Raise what a test has to know; what is no Exception, such as KeyboardInterrupt, in any case."""
-        if isinstance(error, asyncio.CancelledError) and run.stop is Stop.TIME_LIMIT:
-            error = run.handler.overtime(run)
+        if isinstance(error, asyncio.CancelledError) and run.stop_reason is StopReason.TIME_LIMIT:
+            error = run.handler.timeout_error(run)
         if error is None or isinstance(error, Answer):
             return
         if self._raises or not isinstance(error, Exception):
             raise error
 
-    def _all(self) -> list[Job]:
+    def _results(self) -> list[Job]:
         stats = self._store.stats()
         unknown = {row.type for row in stats.rows if row.due and row.queue not in stats.paused} - self._handlers.keys()
         if self._raises and unknown:
             known = ", ".join(map(repr, sorted(self._handlers))) or "none"
             raise UnknownTask(
-                f"jobs are due for which no task is registered: {', '.join(map(repr, sorted(unknown)))}; known are "
-                f"{known}. Import the module of the task, or leave them with drain(raises=False)"
+                f"due jobs have no registered task: {', '.join(map(repr, sorted(unknown)))} (registered: {known}); "
+                "import the module of the task, or skip these jobs with drain(raises=False)"
             )
-        return self._ended
+        return self._finished_jobs
 
 
-async def _ending(run: Run) -> Ending:
+async def _call_handler(run: Run) -> HandlerResult:
     """Call the task of a run. Nothing leaves this: an event loop would not only hand on what is no Exception."""
     try:
         return await run.handler.call_async(run), None
-    except BaseException as exc:  # noqa: BLE001 - the caller wants it as a value
+    except BaseException as exc:  # noqa: BLE001 - returned as a value
         return None, exc
 
 
-def _refuse_event_loop() -> None:
+def _reject_event_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise ConfigurationError("an event loop runs in this thread: use `await queue.aio.drain()`")
+    raise ConfigurationError("an event loop is running in this thread: use `await queue.aio.drain()`")

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import cast
 from uuid import uuid4
 
-from tenure.backends.protocol import Backend, Claiming, Clock
+from tenure.backends.protocol import Backend, Claiming, StoreClock
 from tenure.core.job import NewJob
 
 
@@ -15,20 +15,20 @@ class ClaimingHarness(ABC):
     """How often requests race for the same job. With fewer, a race that is seldom lost may go unnoticed."""
 
     @abstractmethod
-    def open(self, clock: Clock | None = None) -> Claiming:
+    def open(self, clock: StoreClock | None = None) -> Claiming:
         """Return the store, or another handle on it; all of them see the same jobs.
 
         Within one test every call gives the same clock; None is the store's own.
         """
 
     @abstractmethod
-    def given_jobs(self, number: int, clock: Clock | None = None) -> list[str]:
+    def given_jobs(self, number: int, clock: StoreClock | None = None) -> list[str]:
         """Put so many new jobs in it and return their ids in enqueue order.
 
         They are due now, of one queue and type, and alike but for their ids; with 5 attempts and 3 crashes.
         """
 
-    def given_jobs_by(self, store: Claiming, number: int, clock: Clock | None = None) -> list[str]:  # noqa: ARG002
+    def given_jobs_by(self, store: Claiming, number: int, clock: StoreClock | None = None) -> list[str]:  # noqa: ARG002
         """Do the same through a handle that is open. Override it if jobs can be made so: opening another costs time."""
         return self.given_jobs(number, clock)
 
@@ -44,11 +44,11 @@ class Harness(ClaimingHarness):
     """How many sequences of random operations the store is compared with the reference over."""
 
     @abstractmethod
-    def open(self, clock: Clock | None = None) -> Backend: ...
+    def open(self, clock: StoreClock | None = None) -> Backend: ...
 
-    def given_jobs(self, number: int, clock: Clock | None = None) -> list[str]:
+    def given_jobs(self, number: int, clock: StoreClock | None = None) -> list[str]:
         return self.given_jobs_by(self.open(clock), number, clock)
 
-    def given_jobs_by(self, store: Claiming, number: int, clock: Clock | None = None) -> list[str]:  # noqa: ARG002
-        entries = [NewJob("work", {"n": n}).entry(str(uuid4())) for n in range(number)]
-        return [each.id for each in cast("Backend", store).enqueue(entries)]
+    def given_jobs_by(self, store: Claiming, number: int, clock: StoreClock | None = None) -> list[str]:  # noqa: ARG002
+        records = [NewJob("work", {"n": n}).record(str(uuid4())) for n in range(number)]
+        return [each.id for each in cast("Backend", store).enqueue(records)]

@@ -16,53 +16,53 @@ AnyTask = Task[..., Any, Any] | Call[..., Any, Any] | AsyncTask[..., Any, Any] |
 
 MOST_LISTED = 5
 
-NOT_ON_THE_JOB = {"on_conflict"}
-UNDECIDED_IF_NONE = {"delay", "id", "run_at"}
+OPTIONS_NOT_STORED = {"on_conflict"}
+IGNORED_IF_NONE = {"delay", "id", "run_at"}
 
 
-class Wanted:
+class JobMatcher:
     """An argument is as wanted if the task will get one that is equal, or if it is written as the same JSON."""
 
-    def __init__(self, tasks: Mapping[str, Task[..., Any, Any]], named: AnyTask, arguments: Mapping[str, Any]) -> None:
-        task, options = _parts(tasks, named)
+    def __init__(self, tasks: Mapping[str, Task[..., Any, Any]], target: AnyTask, arguments: Mapping[str, Any]) -> None:
+        task, options = _task_and_options(tasks, target)
         self.type = task if isinstance(task, str) else task.type
         self._arguments = arguments
-        self._options = _options(self.type, options)
+        self._options = _normalised_options(self.type, options)
         self._read: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
         self._write: Callable[[dict[str, Any]], dict[str, Any]] = dict
         self._defaults: dict[str, Any] = {}
         if isinstance(task, Task):
-            _refuse_unknown_arguments(task, arguments)
-            self._read = task.arguments.named
-            self._write = lambda given: task.arguments.payload((), given)
+            _reject_unknown_arguments(task, arguments)
+            self._read = task.arguments.decode_call
+            self._write = lambda given: task.arguments.encode_call((), given)
             parameters = inspect.signature(task.function).parameters.values()
             self._defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
 
     def __str__(self) -> str:
-        return called(self.type, self._arguments) + _with(self._options)
+        return format_call(self.type, self._arguments) + _format_options(self._options)
 
-    def is_met_by(self, job: Job) -> bool:
-        return job.type == self.type and not self._misses(job)
+    def matches(self, job: Job) -> bool:
+        return job.type == self.type and not self._count_differences(job)
 
-    def nearest(self, jobs: Sequence[Job]) -> str:
+    def describe_nearest(self, jobs: Sequence[Job]) -> str:
         """Return the jobs of this type, those first that miss least; if there are none, the types that there are."""
-        same = sorted((job for job in jobs if job.type == self.type), key=self._misses)
+        same = sorted((job for job in jobs if job.type == self.type), key=self._count_differences)
         if same:
-            return f"this was:{_lines([_shown(job, self._other_options(job)) for job in same])}"
+            return f"found:{_format_lines([_format_job(job, self._differing_options(job)) for job in same])}"
         types = ", ".join(sorted({repr(job.type) for job in jobs}))
-        return f"only jobs of type {types} were" if types else "nothing was"
+        return f"only jobs of type {types} were enqueued" if types else "no job was enqueued"
 
-    def _misses(self, job: Job) -> int:
+    def _count_differences(self, job: Job) -> int:
         """Return how many of the arguments and options are otherwise."""
-        arguments = sum(not self._has(job, name, value) for name, value in self._arguments.items())
-        return arguments + len(self._other_options(job))
+        arguments = sum(not self._has_argument(job, name, value) for name, value in self._arguments.items())
+        return arguments + len(self._differing_options(job))
 
-    def _other_options(self, job: Job) -> dict[str, Any]:
+    def _differing_options(self, job: Job) -> dict[str, Any]:
         """Return what the job has in place of the options that are wanted."""
-        options = _options_of(job)
+        options = _job_options(job)
         return {name: options[name] for name, value in self._options.items() if options[name] != value}
 
-    def _has(self, job: Job, name: str, value: Any) -> bool:
+    def _has_argument(self, job: Job, name: str, value: Any) -> bool:
         if name not in job.payload:
             return name in self._defaults and bool(self._defaults[name] == value)
         try:
@@ -76,59 +76,59 @@ class Wanted:
         return bool(decode(written)[name] == job.payload[name])
 
 
-def called(type: str, arguments: Mapping[str, Any]) -> str:
+def format_call(type: str, arguments: Mapping[str, Any]) -> str:
     """Return a job as the call that it stands for."""
-    return f"{type}({', '.join(f'{name}={checks.shown(value)}' for name, value in arguments.items())})"
+    return f"{type}({', '.join(f'{name}={checks.short_repr(value)}' for name, value in arguments.items())})"
 
 
-def listed(jobs: Sequence[Job]) -> str:
+def format_jobs(jobs: Sequence[Job]) -> str:
     """Return the jobs as lines, if they are not too many."""
-    return _lines([_shown(job) for job in jobs])
+    return _format_lines([_format_job(job) for job in jobs])
 
 
-def _lines(shown: Sequence[str]) -> str:
-    rest = len(shown) - MOST_LISTED
-    lines = [*shown[:MOST_LISTED], f"and {rest} more"] if rest > 0 else shown
+def _format_lines(items: Sequence[str]) -> str:
+    rest = len(items) - MOST_LISTED
+    lines = [*items[:MOST_LISTED], f"and {rest} more"] if rest > 0 else items
     return "".join(f"\n  {line}" for line in lines)
 
 
-def _shown(job: Job, options: Mapping[str, Any] | None = None) -> str:
-    return called(job.type, job.payload) + _with(options or {})
+def _format_job(job: Job, options: Mapping[str, Any] | None = None) -> str:
+    return format_call(job.type, job.payload) + _format_options(options or {})
 
 
-def _with(options: Mapping[str, Any]) -> str:
-    shown = ", ".join(f"{name}={checks.shown(value)}" for name, value in options.items())
+def _format_options(options: Mapping[str, Any]) -> str:
+    shown = ", ".join(f"{name}={checks.short_repr(value)}" for name, value in options.items())
     return f" with {shown}" if shown else ""
 
 
-def _parts(
-    tasks: Mapping[str, Task[..., Any, Any]], named: AnyTask
+def _task_and_options(
+    tasks: Mapping[str, Task[..., Any, Any]], target: AnyTask
 ) -> tuple[Task[..., Any, Any] | str, Mapping[str, Any]]:
     """Return the task, or the type of one that is not registered here, and the options."""
-    if isinstance(named, AsyncTask | AsyncCall):
-        named = named.sync
-    match named:
+    if isinstance(target, AsyncTask | AsyncCall):
+        target = target.sync
+    match target:
         case Task():
-            return named, {}
+            return target, {}
         case Call(task=task, options=options):
             return task, options
         case str():
-            return tasks.get(named, named), {}
+            return tasks.get(target, target), {}
         case _:
-            raise ConfigurationError(f"name a task, or its type, not {checks.shown(named)}")
+            raise ConfigurationError(f"pass a task or its type, not {checks.short_repr(target)}")
 
 
-def _options(type: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _normalised_options(type: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options in the form in which a job has them."""
-    entry = NewJob(type, **given).entry("wanted")
+    record = NewJob(type, **options).record("wanted")
     return {
-        name: getattr(entry, name)
-        for name, value in given.items()
-        if name not in NOT_ON_THE_JOB and not (value is None and name in UNDECIDED_IF_NONE)
+        name: getattr(record, name)
+        for name, value in options.items()
+        if name not in OPTIONS_NOT_STORED and not (value is None and name in IGNORED_IF_NONE)
     }
 
 
-def _options_of(job: Job) -> dict[str, Any]:
+def _job_options(job: Job) -> dict[str, Any]:
     return {
         "queue": job.queue,
         "priority": job.priority,
@@ -143,8 +143,8 @@ def _options_of(job: Job) -> dict[str, Any]:
     }
 
 
-def _refuse_unknown_arguments(task: Task[..., Any, Any], arguments: Mapping[str, Any]) -> None:
+def _reject_unknown_arguments(task: Task[..., Any, Any], arguments: Mapping[str, Any]) -> None:
     known = inspect.signature(task.function).parameters
     for name in arguments:
         if name not in known:
-            raise ConfigurationError(f"{task.arguments} has no argument {name!r}{checks.nearest(name, known)}")
+            raise ConfigurationError(f"{task.arguments} has no argument {name!r}{checks.did_you_mean(name, known)}")

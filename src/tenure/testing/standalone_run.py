@@ -8,10 +8,10 @@ from typing import Any, Unpack
 from tenure.backends.memory import Memory
 from tenure.client.claim import Claim
 from tenure.client.jobs import Jobs
-from tenure.client.run import CURRENT, Run
+from tenure.client.run import CURRENT_RUN, Run
 from tenure.core import checks
 from tenure.core.backoff import Backoff
-from tenure.core.job import MOST_ATTEMPTS, Job
+from tenure.core.job import GREATEST_ATTEMPTS, Job
 from tenure.core.operations import LONGEST_LEASE, Move, Query
 from tenure.errors import ClaimLost
 from tenure.tasks.task import Options
@@ -25,7 +25,7 @@ class HeldRun(Run):
     __slots__ = ()
 
     # No task is called, so there is no policy of one.
-    ending_by = Claim.ending_by
+    settlement_for_error = Claim.settlement_for_error
 
     @property
     def stored(self) -> Job:
@@ -60,13 +60,13 @@ def claim(
         jobs.enqueue(type, payload, **options)
         (job,) = jobs.find()
         clock.now = max(clock.now, job.run_at)
-        for _ in range(1, checks.whole("attempt", attempt, 1, job.max_attempts or MOST_ATTEMPTS)):
+        for _ in range(1, checks.integer("attempt", attempt, 1, job.max_attempts or GREATEST_ATTEMPTS)):
             jobs.claim()[0].retry(delay=0)
         (held,) = jobs.claim(lease=LONGEST_LEASE)
         run = HeldRun(holder, held.job, held.lease)
-        before = CURRENT.set(run)
+        before = CURRENT_RUN.set(run)
         try:
             yield run
         finally:
-            CURRENT.reset(before)
+            CURRENT_RUN.reset(before)
             holder.keeper.stop()

@@ -9,38 +9,38 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tenure.backends.memory import Memory
-from tenure.core.job import Entry
-from tenure.core.operations import Enqueued, Extension, Holding, Settlement
+from tenure.core.job import JobRecord
+from tenure.core.operations import Enqueued, Extension, HoldStatus, Settlement
 from tenure.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-class RehearsedStore(Memory):
+class ImmediateStore(Memory):
     is_exclusive: ClassVar[bool] = False
 
     def transaction(self, loop: "AbstractEventLoop | None" = None) -> AbstractContextManager[Any]:  # noqa: ARG002
         raise ConfigurationError(
-            "a rehearsal has no database that claim.transaction() could give a connection to; test this on a SQLite "
-            "file or on PostgreSQL, with jobs.work(drain=True)"
+            "claim.transaction() needs a database, and jobs.testing() has none: test this on SQLite or PostgreSQL, "
+            "with jobs.work(drain=True)"
         )
 
     @contextmanager
-    def joined(self, connection: object) -> Iterator["AtOnce"]:  # noqa: ARG002
-        yield AtOnce(self)
+    def join(self, connection: object) -> Iterator["ImmediateTransaction"]:  # noqa: ARG002
+        yield ImmediateTransaction(self)
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
+class ImmediateTransaction:
     """Does each operation at once."""
 
     store: Memory
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
-        return self.store.enqueue(entries)
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
+        return self.store.enqueue(records)
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return self.store.extend(extensions)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:

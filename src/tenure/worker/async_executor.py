@@ -9,53 +9,57 @@ import logging
 from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 
-from tenure.client.aio.threads import run_alone
+from tenure.client.aio.threads import run_in_new_thread
 from tenure.client.keeper import ticks
-from tenure.client.run import CURRENT, Run, Stop
-from tenure.core.log_fields import facts
+from tenure.client.run import CURRENT_RUN, Run, StopReason
+from tenure.core.log_fields import job_log_fields
 from tenure.worker.claimer import Claimer
-from tenure.worker.handler import is_from_keyboard, logged
-from tenure.worker.run_queue import Board
-from tenure.worker.started_jobs import Ledger
+from tenure.worker.handler import error_for_log, is_ctrl_c
+from tenure.worker.run_queue import RunQueue
+from tenure.worker.started_jobs import StartedJobs
 
-_NOTHING = object()
+_MISSING = object()
 log = logging.getLogger(__name__)
 
-TURN = 0.005
+YIELD_INTERVAL = 0.005
 """Seconds that a slot runs handlers which never wait, before it lets others have their turn."""
 
 
-class LoopSlots:
+class AsyncExecutor:
     """Used in the thread of the loop, but for `hand_over` and `stop`, which any thread may call."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, board: Board, claimer: Claimer, ledger: Ledger | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        run_queue: RunQueue,
+        claimer: Claimer,
+        started_jobs: StartedJobs | None = None,
     ) -> None:
         self.loop = loop
-        self.board = board
+        self.run_queue = run_queue
         self.claimer = claimer
-        self.ledger = ledger
+        self.started_jobs = started_jobs
         self.context = copy_context()
-        self.idle: list[Slot] = []
-        self._slots: set[Slot] = set()
+        self.idle: list[ExecutorSlot] = []
+        self._slots: set[ExecutorSlot] = set()
 
-    def hand_over(self, runs: Sequence[Run]) -> None:
+    def submit(self, runs: Sequence[Run]) -> None:
         """Have these runs begun."""
-        self._call(self._begin, runs)
+        self._call_in_loop(self._start, runs)
 
-    def stop(self, run: Run, why: Stop) -> None:
+    def stop(self, run: Run, reason: StopReason) -> None:
         """Cancel the handler of this run, if it still runs."""
-        self._call(self.stop_here, run, why)
+        self._call_in_loop(self.stop_in_loop, run, reason)
 
-    def stop_here(self, run: Run, why: Stop) -> None:
+    def stop_in_loop(self, run: Run, reason: StopReason) -> None:
         """Do that, in the thread of the loop."""
-        run.stop = why
-        if isinstance(run.slot, Slot):
-            run.slot.task.cancel(why)
+        run.stop_reason = reason
+        if isinstance(run.slot, ExecutorSlot):
+            run.slot.task.cancel(reason)
 
-    def add(self, run: Run, *, has_begun: bool = False) -> None:
+    def add(self, run: Run, *, is_started: bool = False) -> None:
         """Have a run in a slot of its own."""
-        slot = Slot(self, run, has_begun=has_begun)
+        slot = ExecutorSlot(self, run, is_started=is_started)
         self._slots.add(slot)
         slot.task.add_done_callback(lambda _: self._slots.discard(slot))
 
@@ -66,122 +70,131 @@ class LoopSlots:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _call(self, function: Callable[..., object], *args: object) -> None:
+    def _call_in_loop(self, function: Callable[..., object], *args: object) -> None:
         try:
             self.loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
             # The loop is closed: nothing runs there any more, and what was held is released at the end.
-            log.debug("the event loop of the worker is closed")
+            log.debug("event loop of the worker is closed")
 
-    def _begin(self, runs: Sequence[Run]) -> None:
+    def _start(self, runs: Sequence[Run]) -> None:
         for run in runs:
             while self.idle:
                 slot = self.idle.pop()
-                if slot.give(run):
+                if slot.assign(run):
                     break
             else:
                 self.add(run)
 
 
-class Slot:
+class ExecutorSlot:
     """Runs the jobs that it is given, and those that it finds on the board after them."""
 
-    __slots__ = ("_given", "_slots", "task")
+    __slots__ = ("_assigned", "_executor", "task")
 
-    def __init__(self, slots: LoopSlots, run: Run, *, has_begun: bool) -> None:
-        self._slots = slots
-        self._given: asyncio.Future[Run] = slots.loop.create_future()
-        self.task = slots.loop.create_task(
-            self._serve(run, has_begun=has_begun), name="tenure-slot", context=slots.context.copy()
+    def __init__(self, executor: AsyncExecutor, run: Run, *, is_started: bool) -> None:
+        self._executor = executor
+        self._assigned: asyncio.Future[Run] = executor.loop.create_future()
+        self.task = executor.loop.create_task(
+            self._serve(run, is_started=is_started), name="tenure-slot", context=executor.context.copy()
         )
 
-    def give(self, run: Run) -> bool:
+    def assign(self, run: Run) -> bool:
         """Have it run here; not if somebody has cancelled this slot."""
-        if self._given.done():
+        if self._assigned.done():
             return False
-        self._given.set_result(run)
+        self._assigned.set_result(run)
         return True
 
-    async def _serve(self, given: Run, *, has_begun: bool) -> None:
-        slots = self._slots
+    async def _serve(self, assigned: Run, *, is_started: bool) -> None:
+        executor = self._executor
         while True:
-            run: Run | None = given if has_begun or slots.board.begin(given) else None
-            turn_ends_at = ticks() + TURN
+            run: Run | None = assigned if is_started or executor.run_queue.mark_started(assigned) else None
+            yield_at = ticks() + YIELD_INTERVAL
             while run is not None:
                 now = ticks()
-                if now > turn_ends_at:
+                if now > yield_at:
                     await asyncio.sleep(0)
                     now = ticks()
-                    turn_ends_at = now + TURN
+                    yield_at = now + YIELD_INTERVAL
                 is_clean = True
-                if (refusal := run.refusal(now)) is None:
+                if (rejection := run.rejection(now)) is None:
                     is_clean = await self._run(run, now)
                 else:
-                    slots.claimer.settle(run, refusal)
-                run = slots.board.next_after(run)
+                    executor.claimer.settle(run, rejection)
+                run = executor.run_queue.next_after(run)
                 if not is_clean:
                     if run is None:
-                        slots.claimer.starve()
+                        executor.claimer.notify_idle_slot()
                     else:
-                        slots.add(run, has_begun=True)
+                        executor.add(run, is_started=True)
                     return
-            given = await self._wait()
-            has_begun = False
+            assigned = await self._wait_for_run()
+            is_started = False
 
     async def _run(self, run: Run, now: float) -> bool:
         """Run a handler to its end, and return whether this slot is as it was before."""
-        handler, slots = run.handler, self._slots
+        handler, executor = run.handler, self._executor
         run.slot, run.started_at = self, now
-        CURRENT.set(run)
+        CURRENT_RUN.set(run)
         before = copy_context()
         limit = handler.time_limit(run.job)
-        timer = None if limit is None else slots.loop.call_later(limit, slots.stop_here, run, Stop.TIME_LIMIT)
+        timer = (
+            None
+            if limit is None
+            else executor.loop.call_later(limit, executor.stop_in_loop, run, StopReason.TIME_LIMIT)
+        )
         value, error = None, None
-        if slots.ledger is not None:
-            slots.ledger.begin(run, handler.supply.number)
+        if executor.started_jobs is not None:
+            executor.started_jobs.add(run, handler.source.index)
         try:
             value = await handler.call_async(run)
-        except BaseException as exc:  # noqa: BLE001 - it is the end of this run, whatever it is, not of the worker
+        except BaseException as exc:  # noqa: BLE001 - any exception ends this run, not the worker
             error = exc
         run.slot = None
         if timer is not None:
             timer.cancel()
-        if slots.claimer.is_stopping and run.stop is None and isinstance(error, asyncio.CancelledError):
-            run.stop = Stop.SHUTDOWN
-        if run.is_unclear():
-            await self._leave(run, error)
-            slots.claimer.settle(run, None)
+        if executor.claimer.is_stopping and run.stop_reason is None and isinstance(error, asyncio.CancelledError):
+            run.stop_reason = StopReason.SHUTDOWN
+        if run.has_unknown_outcome():
+            await self._resolve_transaction(run, error)
+            executor.claimer.settle(run, None)
         else:
-            slots.claimer.settle(run, handler.ending(run, value, error))
-        if is_from_keyboard(error):
+            executor.claimer.settle(run, handler.settlement_for(run, value, error))
+        if is_ctrl_c(error):
             raise error
-        return _are_same(copy_context(), before) and not self.task.cancelling()
+        return _is_same_context(copy_context(), before) and not self.task.cancelling()
 
-    async def _leave(self, run: Run, error: BaseException | None) -> None:
+    async def _resolve_transaction(self, run: Run, error: BaseException | None) -> None:
         """Settle a run whose handler did so in a transaction of its own, by what became of that."""
         try:
-            await run_alone(lambda: run.leave(error))
-        except Exception as exc:  # noqa: BLE001 - nobody is left to be told
-            log.warning("what became of job %s could not be asked: %s", run.id, logged(exc), extra=facts(run.job))
+            await run_in_new_thread(lambda: run.settle_on_exit(error))
+        except Exception as exc:  # noqa: BLE001 - logged; there is no caller to raise to
+            log.warning(
+                "job %s: could not check whether it was settled: %s",
+                run.id,
+                error_for_log(exc),
+                extra=job_log_fields(run.job),
+            )
 
-    async def _wait(self) -> Run:
-        CURRENT.set(None)
-        self._slots.claimer.starve()
-        self._given = self._slots.loop.create_future()
-        self._slots.idle.append(self)
+    async def _wait_for_run(self) -> Run:
+        CURRENT_RUN.set(None)
+        self._executor.claimer.notify_idle_slot()
+        self._assigned = self._executor.loop.create_future()
+        self._executor.idle.append(self)
         try:
-            return await self._given
+            return await self._assigned
         except asyncio.CancelledError:
-            if self in self._slots.idle:
-                self._slots.idle.remove(self)
+            if self in self._executor.idle:
+                self._executor.idle.remove(self)
             raise
 
 
-def _are_same(one: Context, other: Context) -> bool:
+def _is_same_context(one: Context, other: Context) -> bool:
     """Tell whether all variables are the same objects; what they are equal to is for their owners to know."""
     if len(one) != len(other):
         return False
-    for variable, value in one.items():  # noqa: SIM110 - once for every job, and quicker so
-        if other.get(variable, _NOTHING) is not value:
+    for variable, value in one.items():  # noqa: SIM110 - runs for every job; a loop is faster
+        if other.get(variable, _MISSING) is not value:
             return False
     return True

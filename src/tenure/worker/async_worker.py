@@ -5,12 +5,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from tenure.client.aio.threads import run_alone
+from tenure.client.aio.threads import run_in_new_thread
 from tenure.client.worker_options import WorkerOptions
 from tenure.errors import ConfigurationError
 from tenure.worker.sources import Sources
 from tenure.worker.summary import Summary
-from tenure.worker.worker import USED, Worker
+from tenure.worker.worker import ALREADY_RUN, Worker
 
 
 class AsyncWorker:
@@ -20,14 +20,14 @@ class AsyncWorker:
     """The worker itself, once the block is entered."""
 
     def __init__(self, sources: Sources, options: WorkerOptions) -> None:
-        self._make = partial(Worker, sources, options)
+        self._build_worker = partial(Worker, sources, options)
         self._serving: asyncio.Task[Any] | None = None
 
     async def __aenter__(self) -> Self:
         if self._serving is not None:
-            raise ConfigurationError(USED)
+            raise ConfigurationError(ALREADY_RUN)
         # In a thread: it opens the store.
-        self.sync = await run_alone(self._make)
+        self.sync = await run_in_new_thread(self._build_worker)
         self._serving = asyncio.create_task(self.sync.serve(), name="tenure-worker")
         try:
             await self.sync.started()

@@ -7,58 +7,58 @@ from typing import Protocol
 
 from tenure.client.keeper import ticks
 from tenure.errors import StoreUnavailable
-from tenure.worker.wakeup import Bell
+from tenure.worker.wakeup import Wakeup
 
 log = logging.getLogger(__name__)
 
-AGAIN = 2.0
+RETRY_DELAY = 2.0
 """Seconds after which a duty that failed is tried again."""
 
 
-class Duty(Protocol):
+class BackgroundTask(Protocol):
     def __call__(self) -> float:
         """Do it, and return after how many seconds it is to be done again."""
         ...
 
 
-class Duties:
+class BackgroundTasks:
     """Does each duty when its time has come, the first time at once."""
 
-    def __init__(self, duties: Sequence[Duty]) -> None:
-        self._due_at = dict.fromkeys(duties, ticks())
-        self._bell = Bell()
+    def __init__(self, tasks: Sequence[BackgroundTask]) -> None:
+        self._due_at = dict.fromkeys(tasks, ticks())
+        self._wakeup = Wakeup()
         self._is_closed = False
-        self._failing: set[Duty] = set()
+        self._failing: set[BackgroundTask] = set()
 
     def run(self) -> None:
         while self._due_at:
-            duty = min(self._due_at, key=self._due_at.__getitem__)
-            self._bell.wait(max(0.0, self._due_at[duty] - ticks()))
+            task = min(self._due_at, key=self._due_at.__getitem__)
+            self._wakeup.wait(max(0.0, self._due_at[task] - ticks()))
             if self._is_closed:
                 return
-            if self._due_at[duty] <= ticks():
+            if self._due_at[task] <= ticks():
                 # Before it is done: it may be hurried meanwhile.
-                self._due_at[duty] = math.inf
-                again_at = ticks() + self._do(duty)
-                self._due_at[duty] = min(self._due_at[duty], again_at)
+                self._due_at[task] = math.inf
+                next_at = ticks() + self._run_task(task)
+                self._due_at[task] = min(self._due_at[task], next_at)
 
-    def hurry(self, *duties: Duty) -> None:
+    def run_now(self, *tasks: BackgroundTask) -> None:
         """Have these done now. It may be called from anywhere, even a signal handler."""
-        for duty in duties:
-            self._due_at[duty] = ticks()
-        self._bell.ring()
+        for task in tasks:
+            self._due_at[task] = ticks()
+        self._wakeup.set()
 
     def close(self) -> None:
         self._is_closed = True
-        self._bell.ring()
+        self._wakeup.set()
 
-    def _do(self, duty: Duty) -> float:
+    def _run_task(self, task: BackgroundTask) -> float:
         try:
-            again = duty()
+            delay = task()
         except Exception as exc:
-            if duty not in self._failing and not isinstance(exc, StoreUnavailable):
-                log.exception("a duty of the worker failed, trying on")
-            self._failing.add(duty)
-            return AGAIN
-        self._failing.discard(duty)
-        return again
+            if task not in self._failing and not isinstance(exc, StoreUnavailable):
+                log.exception("background task failed, retrying")
+            self._failing.add(task)
+            return RETRY_DELAY
+        self._failing.discard(task)
+        return delay

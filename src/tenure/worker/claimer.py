@@ -14,34 +14,34 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from tenure.client.keeper import Lease, ticks
-from tenure.client.run import Run, Stop
+from tenure.client.run import Run, StopReason
 from tenure.core.job import Outcome
-from tenure.core.log_fields import facts
+from tenure.core.log_fields import job_log_fields
 from tenure.core.operations import LARGEST_BATCH, Settlement
-from tenure.core.transitions import released
+from tenure.core.transitions import build_release
 from tenure.errors import StoreUnavailable
-from tenure.worker.prefetch import Pace
+from tenure.worker.prefetch import Prefetch
 from tenure.worker.quarantine import Quarantine
-from tenure.worker.run_queue import Board
-from tenure.worker.started_jobs import Ledger
-from tenure.worker.store_retry import Answer, Question
+from tenure.worker.run_queue import RunQueue
+from tenure.worker.started_jobs import StartedJobs
+from tenure.worker.store_retry import Request, Response
 from tenure.worker.summary import Summary
-from tenure.worker.wakeup import Bell
-from tenure.worker.work_source import Supply
+from tenure.worker.wakeup import Wakeup
+from tenure.worker.work_source import WorkSource
 
 log = logging.getLogger(__name__)
 
-FLUSH = 128
+SETTLE_BATCH_SIZE = 128
 """How many endings are enough for a trip of their own."""
-LINGER = 0.005
+SETTLE_BATCH_DELAY = 0.005
 """Seconds that an ending may wait for others, while the slots have enough to do."""
-HOLD = 1.0
+MAX_BUFFER_TIME = 1.0
 """Seconds that a job may wait here for a slot. After that others may have it."""
-HURRY = 2.0
+INTERRUPT_TIMEOUT = 2.0
 """Seconds that handlers which were cancelled or interrupted have to end."""
-LONGEST_WAIT = 1.0
+MAX_IDLE_WAIT = 1.0
 """Seconds after which it turns, even if nothing happened."""
-LAST_WORDS = 5.0
+FINAL_SETTLE_TIMEOUT = 5.0
 """Seconds that a worker which has ended tries to tell the store what it did."""
 
 
@@ -52,45 +52,45 @@ class Claimer:
         self,
         *,
         name: str,
-        supplies: Sequence[Supply],
-        board: Board,
-        watch: Callable[[Supply], None],
-        interrupt: Callable[[Run, Stop], None],
+        sources: Sequence[WorkSource],
+        run_queue: RunQueue,
+        arm_poller: Callable[[WorkSource], None],
+        interrupt: Callable[[Run, StopReason], None],
         grace: float,
         drain: bool,
         is_closed: Callable[[], bool],
-        ledger: Ledger | None = None,
+        started_jobs: StartedJobs | None = None,
     ) -> None:
-        self.turned_at = ticks()
-        self.is_loop_stalled = False
+        self.last_iteration_at = ticks()
+        self.is_loop_blocked = False
         self._name = name
-        self._supplies = supplies
-        self._turns = 0
-        self._board = board
-        self._watch = watch
+        self._sources = sources
+        self._rotation = 0
+        self._run_queue = run_queue
+        self._arm_poller = arm_poller
         self._interrupt = interrupt
         self.summary = Summary()
         self._grace = grace
         self._drain = drain
         self._is_closed = is_closed
-        self._ledger = ledger
-        self._pace = Pace()
-        self._bell = Bell()
-        self._starved = Bell()
+        self._started_jobs = started_jobs
+        self._prefetch = Prefetch()
+        self._wakeup = Wakeup()
+        self._slot_idle = Wakeup()
         self._abandoned: set[Run] = set()
-        self._quarantine = Quarantine(board)
-        self._stop_at: float | None = None
-        self._ends_at = math.inf
-        self._is_hurried = False
-        self._last_trip_at = ticks()
-        self._done = 0
-        if len(supplies) > 1:
-            for supply in supplies:
-                supply.stand_beside_others(self._bell.ring)
+        self._quarantine = Quarantine(run_queue)
+        self._stopping_since: float | None = None
+        self._grace_ends_at = math.inf
+        self._skips_grace = False
+        self._last_round_trip_at = ticks()
+        self._ended_since_trip = 0
+        if len(sources) > 1:
+            for source in sources:
+                source.use_request_thread(self._wakeup.set)
 
     @property
     def is_store_failing(self) -> bool:
-        return any(supply.is_failing for supply in self._supplies)
+        return any(source.is_failing for source in self._sources)
 
     @property
     def has_abandoned(self) -> bool:
@@ -99,303 +99,326 @@ class Claimer:
 
     @property
     def is_stopping(self) -> bool:
-        return self._stop_at is not None
+        return self._stopping_since is not None
 
     def settle(self, run: Run, settlement: Settlement | None) -> None:
         """Take in how a run ended. The slot is free: what is to be done about it is done here."""
-        if not run.is_here():
+        if not run.is_in_this_process():
             # A process that a handler forked, and that came back from it: it would run the jobs of others.
             os._exit(1)
         if run not in self._abandoned:
-            run.handler.supply.ended.append((run, settlement))
-            self._bell.ring()
+            run.handler.source.unsent.append((run, settlement))
+            self._wakeup.set()
 
-    def starve(self) -> None:
+    def notify_idle_slot(self) -> None:
         """Hear that a slot has nothing to do."""
-        self._starved.ring()
-        self._bell.ring()
+        self._slot_idle.set()
+        self._wakeup.set()
 
-    def look(self, supply: Supply | None = None) -> None:
+    def request_poll(self, source: WorkSource | None = None) -> None:
         """Look whether a source has something, since it may; without one, each of them."""
-        for each in self._supplies if supply is None else [supply]:
-            each.may_find = True
-        self._bell.ring()
+        for each in self._sources if source is None else [source]:
+            each.may_have_jobs = True
+        self._wakeup.set()
 
-    def retire(self) -> None:
+    def quiet(self) -> None:
         """Claim no more, and end when the handlers have, however long they take."""
-        if self._stop_at is None:
-            self._stop_at = ticks()
-        self._bell.ring()
+        if self._stopping_since is None:
+            self._stopping_since = ticks()
+        self._wakeup.set()
 
     def stop(self, *, now: bool = False) -> None:
         """Claim no more, and end when the handlers have; at the end of the grace, or `now`, without them."""
-        self.retire()
-        self._ends_at = min(self._ends_at, ticks() + self._grace)
-        self._is_hurried = self._is_hurried or now
-        self._bell.ring()
+        self.quiet()
+        self._grace_ends_at = min(self._grace_ends_at, ticks() + self._grace)
+        self._skips_grace = self._skips_grace or now
+        self._wakeup.set()
 
     def run(self) -> None:
         try:
-            while self._stop_at is None:
-                self._turn()
+            while self._stopping_since is None:
+                self._run_once()
         except BaseException:
             # What it holds must not be kept by the keeper when nobody is left to settle it.
             self.stop(now=True)
-            self._finish()
+            self._shut_down()
             raise
         else:
-            self._finish()
+            self._shut_down()
         finally:
-            for supply in self._supplies:
-                supply.end()
+            for source in self._sources:
+                source.close()
 
-    def _finish(self) -> None:
-        log.info("the worker %s stops; still running: %s", self._name, len(self._board.running))
-        for run in self._board.begun():
+    def _shut_down(self) -> None:
+        log.info("worker %s stopping; running jobs: %s", self._name, len(self._run_queue.running))
+        for run in self._run_queue.started_runs():
             run.is_worker_stopping = True
-        self._give_back(self._board.withdraw_waiting() + self._board.withdraw_handed())
-        self._wait_for_handlers(lambda: self._ends_at)
+        self._release(self._run_queue.take_back_buffered() + self._run_queue.take_back_submitted())
+        self._wait_for_handlers(lambda: self._grace_ends_at)
         self._abandon_handlers()
-        self._say_the_rest()
+        self._send_final_settlements()
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         """Do what there is to do, or wait until there is something."""
-        now = self.turned_at = ticks()
-        if self.is_loop_stalled or self._board.has_waited(now - HOLD):
-            self._give_back_what_waits()
-        wanted = self._wanted()
-        awake = [supply for supply in self._supplies if not supply.rests_for(now)]
-        ended = sum(len(supply.ended) for supply in awake)
-        may_find = any(supply.may_find and supply.types(is_loop_stalled=self.is_loop_stalled) for supply in awake)
-        if any(supply.is_owed(now) for supply in awake) or (wanted and (may_find or ended)):
-            self._trip(wanted)
-        elif ended >= FLUSH or (ended and not self._board.waiting):
-            self._trip(0)
-        elif ended:
-            self._starved.wait(LINGER)
-            self._trip(self._wanted())
+        now = self.last_iteration_at = ticks()
+        if self.is_loop_blocked or self._run_queue.has_buffered_since(now - MAX_BUFFER_TIME):
+            self._release_buffered()
+        claim_limit = self._claim_limit()
+        ready = [source for source in self._sources if not source.retry_delay(now)]
+        unsent = sum(len(source.unsent) for source in ready)
+        may_have_jobs = any(
+            source.may_have_jobs and source.types_to_claim(is_loop_blocked=self.is_loop_blocked) for source in ready
+        )
+        if any(source.is_retry_due(now) for source in ready) or (claim_limit and (may_have_jobs or unsent)):
+            self._round_trip(claim_limit)
+        elif unsent >= SETTLE_BATCH_SIZE or (unsent and not self._run_queue.buffered):
+            self._round_trip(0)
+        elif unsent:
+            self._slot_idle.wait(SETTLE_BATCH_DELAY)
+            self._round_trip(self._claim_limit())
         elif self._is_drained():
             self.stop()
-        elif not self._bell.wait(min(HOLD / 4 if self._board.waiting else LONGEST_WAIT, self._rest(now))):
+        elif not self._wakeup.wait(
+            min(MAX_BUFFER_TIME / 4 if self._run_queue.buffered else MAX_IDLE_WAIT, self._shortest_retry_delay(now))
+        ):
             # Nobody said that there is something, but who would have said so may be gone.
-            self.look()
+            self.request_poll()
 
     def _is_drained(self) -> bool:
-        if not self._drain or self._board.size or self.is_loop_stalled:
+        if not self._drain or self._run_queue.size or self.is_loop_blocked:
             return False
-        return not any(supply.is_unheard for supply in self._supplies)
+        return not any(source.has_pending for source in self._sources)
 
-    def _rest(self, now: float) -> float:
+    def _shortest_retry_delay(self, now: float) -> float:
         """Return after how many seconds a source is to be asked again that did not answer."""
-        return min((rest for supply in self._supplies if (rest := supply.rests_for(now))), default=LONGEST_WAIT)
+        return min((rest for source in self._sources if (rest := source.retry_delay(now))), default=MAX_IDLE_WAIT)
 
-    def _wanted(self) -> int:
+    def _claim_limit(self) -> int:
         """Return how many jobs to claim."""
-        if self._stop_at is not None:
+        if self._stopping_since is not None:
             return 0
-        ahead = 0 if self._quarantine.has_suspects else self._pace.ahead
-        free = self._board.concurrency - self._board.size
-        if free <= 0 and len(self._board.waiting) > ahead // 2:
+        prefetch = 0 if self._quarantine.has_suspects else self._prefetch.size
+        free = self._run_queue.concurrency - self._run_queue.size
+        if free <= 0 and len(self._run_queue.buffered) > prefetch // 2:
             return 0
-        return self._quarantine.most(max(0, min(LARGEST_BATCH, free + ahead)))
+        return self._quarantine.limit(max(0, min(LARGEST_BATCH, free + prefetch)))
 
-    def _trip(self, wanted: int) -> None:
+    def _round_trip(self, claim_limit: int) -> None:
         """Ask the sources what there is to be asked; one that did not answer the last time, the same again."""
         started_at = ticks()
         runs: list[Run] = []
-        claimed: list[Supply] = []
-        is_answered = False
+        claimed: list[WorkSource] = []
+        has_response = False
         # Not with a trip that only settles: the same one could be first each time that something is claimed.
-        self._turns += wanted > 0
-        for supply in self._in_turn(started_at):
+        self._rotation += claim_limit > 0
+        for source in self._ready_sources(started_at):
             # One that had nothing is watched. To one that is told something anyway, a claim costs no trip.
-            is_asked = supply.may_find or supply.ended or self._drain
-            left = max(0, wanted - len(runs)) if is_asked else 0
-            question = supply.question(left, started_at, is_loop_stalled=self.is_loop_stalled)
-            if question.settlements or question.request is not None:
-                answer = supply.ask(question)
-                if answer is None:
+            may_claim = source.may_have_jobs or source.unsent or self._drain
+            left = max(0, claim_limit - len(runs)) if may_claim else 0
+            request = source.next_request(left, started_at, is_loop_blocked=self.is_loop_blocked)
+            if request.settlements or request.claim_request is not None:
+                response = source.send(request)
+                if response is None:
                     if self._is_closed():
                         raise StoreUnavailable("the Jobs of this worker is closed; stop the worker first")
                     continue
-                is_answered = True
-                if question.request is not None and answer.claimed is not None:
-                    runs += self._take_jobs(supply, question, answer)
-                    claimed.append(supply)
-                self._note_landed(supply.sent, answer)
-            self._end_leases(supply)
+                has_response = True
+                if request.claim_request is not None and response.claimed is not None:
+                    runs += self._build_runs(source, request, response)
+                    claimed.append(source)
+                self._record_settled(source.unconfirmed, response)
+            self._end_leases(source)
         if claimed:
-            self._begin_in_time(runs)
-            self._watch_the_empty(claimed)
+            self._start_unexpired(runs)
+            self._arm_idle_pollers(claimed)
         # If handlers have settled all of it by themselves, nobody was asked: that does not tell how long a trip takes.
-        if is_answered:
-            self._note_pace(started_at)
+        if has_response:
+            self._record_round_trip(started_at)
 
-    def _in_turn(self, now: float) -> Iterator[Supply]:
+    def _ready_sources(self, now: float) -> Iterator[WorkSource]:
         """Yield the sources that are to be asked, each time another first; but first one that waits to be alone."""
-        number = len(self._supplies)
-        first = self._quarantine.is_closing_for
-        start = self._turns if first is None else self._supplies.index(first)
-        for each in range(number):
-            supply = self._supplies[(start + each) % number]
-            if not supply.rests_for(now):
-                yield supply
+        count = len(self._sources)
+        first = self._quarantine.isolates_for
+        start = self._rotation if first is None else self._sources.index(first)
+        for offset in range(count):
+            source = self._sources[(start + offset) % count]
+            if not source.retry_delay(now):
+                yield source
 
-    def _note_pace(self, started_at: float) -> None:
+    def _record_round_trip(self, started_at: float) -> None:
         # From start to start: what is sent with a trip had ended since the last one began, much of it while that ran.
-        self._pace.note(done=self._done, within=started_at - self._last_trip_at, trip=ticks() - started_at)
-        self._done, self._last_trip_at = 0, started_at
+        self._prefetch.record(
+            ended=self._ended_since_trip, elapsed=started_at - self._last_round_trip_at, round_trip=ticks() - started_at
+        )
+        self._ended_since_trip, self._last_round_trip_at = 0, started_at
 
-    def _take_jobs(self, supply: Supply, question: Question, answer: Answer) -> list[Run]:
-        if question.request is None or answer.claimed is None:
+    def _build_runs(self, source: WorkSource, store_request: Request, response: Response) -> list[Run]:
+        if store_request.claim_request is None or response.claimed is None:
             return []
-        runs = supply.runs_of(question, question.request, answer.claimed, self._take_bad_news)
-        supply.keeper.keep([run.lease for run in runs])
+        runs = source.build_runs(
+            store_request, store_request.claim_request, response.claimed, self._on_lost_or_cancelled
+        )
+        source.keeper.keep([run.lease for run in runs])
         return runs
 
-    def _begin_in_time(self, runs: Sequence[Run]) -> None:
+    def _start_unexpired(self, runs: Sequence[Run]) -> None:
         # All of them together, so that the next claim does not find some of them expired, and count a crash.
         now = ticks()
-        self._give_back([run for run in runs if run.lease.valid_until <= now])
+        self._release([run for run in runs if run.lease.valid_until <= now])
         runs = [run for run in runs if now < run.lease.valid_until]
-        if self._stop_at is not None:
-            self._give_back(runs)
+        if self._stopping_since is not None:
+            self._release(runs)
         else:
-            self._begin(runs)
+            self._start(runs)
 
-    def _watch_the_empty(self, claimed: Sequence[Supply]) -> None:
+    def _arm_idle_pollers(self, claimed: Sequence[WorkSource]) -> None:
         """Have those watched that had no more to give."""
-        for supply in claimed:
-            supply.may_find = supply.may_find or self._quarantine.is_closing
+        for source in claimed:
+            source.may_have_jobs = source.may_have_jobs or self._quarantine.is_isolating
             # While the loop stands still, the store has jobs that are not to be claimed, and waiting there would not
             # wait.
-            if not supply.may_find and not self._drain and not self.is_loop_stalled:
-                self._watch(supply)
+            if not source.may_have_jobs and not self._drain and not self.is_loop_blocked:
+                self._arm_poller(source)
 
-    def _begin(self, runs: Sequence[Run]) -> None:
+    def _start(self, runs: Sequence[Run]) -> None:
         """Begin what may begin, after the rest was given back: it may be the last thing that this process does."""
-        waiting = self._board.withdraw_waiting() if any(run.job.crashes for run in runs) else []
+        buffered = self._run_queue.take_back_buffered() if any(run.job.crashes for run in runs) else []
         admitted = self._quarantine.admit(runs)
-        rest = [*waiting, *(run for run in runs if run not in admitted)] if len(admitted) < len(runs) else waiting
+        rest = [*buffered, *(run for run in runs if run not in admitted)] if len(admitted) < len(runs) else buffered
         if rest:
-            self._pace.slow_down()
-            self._give_back_at_once(rest)
-        self._board.add(admitted)
+            self._prefetch.reset()
+            self._release_now(rest)
+        self._run_queue.add(admitted)
 
-    def _give_back_at_once(self, runs: Sequence[Run]) -> None:
-        for supply in self._supplies:
-            own = [run for run in runs if run.handler.supply is supply]
+    def _release_now(self, runs: Sequence[Run]) -> None:
+        for source in self._sources:
+            own = [run for run in runs if run.handler.source is source]
             if own:
                 # The hint leads past them, and the next claim is meant to find them.
-                supply.look_anew()
-                self._give_back_to(supply, own)
+                source.reset_hint()
+                self._release_now_to(source, own)
 
-    def _give_back_to(self, supply: Supply, runs: Sequence[Run]) -> None:
-        settlements = [released(run.lease.hold) for run in runs]
-        answer = supply.tell(settlements)
-        if answer is None:
-            self._give_back(runs)
+    def _release_now_to(self, source: WorkSource, runs: Sequence[Run]) -> None:
+        settlements = [build_release(run.lease.hold) for run in runs]
+        response = source.settle_now(settlements)
+        if response is None:
+            self._release(runs)
             return
-        self._note_landed(list(zip(runs, settlements, strict=True)), answer)
-        self._say_how_they_ended(runs)
-        self._quarantine.forget(runs)
-        supply.keeper.end(*(run.lease for run in runs))
+        self._record_settled(list(zip(runs, settlements, strict=True)), response)
+        self._log_ended_runs(runs)
+        self._quarantine.remove(runs)
+        source.keeper.end(*(run.lease for run in runs))
 
-    def _take_bad_news(self, lease: Lease) -> None:
+    def _on_lost_or_cancelled(self, lease: Lease) -> None:
         """Tell a handler that its claim is lost, or is to be cancelled. This is called by the keeper."""
-        run = self._board.run_with(lease)
+        run = self._run_queue.find_by_lease(lease)
         if run is not None:
-            self._interrupt(run, Stop.LOST if lease.is_lost else Stop.CANCEL)
+            self._interrupt(run, StopReason.LOST if lease.is_lost else StopReason.CANCEL)
 
-    def _note_landed(self, sent: Sequence[tuple[Run, Settlement | None]], answer: Answer) -> None:
-        landed = iter(answer.landed)
+    def _record_settled(self, unconfirmed: Sequence[tuple[Run, Settlement | None]], response: Response) -> None:
+        settled = iter(response.settled)
         outcomes: list[Outcome] = []
-        for run, settlement in sent:
+        for run, settlement in unconfirmed:
             if settlement is None:
                 continue
-            if next(landed):
-                run.note_end(settlement.outcome)
+            if next(settled):
+                run.record_outcome(settlement.outcome)
                 outcomes.append(settlement.outcome)
                 self.summary.prevented += settlement.found_done
             else:
-                self._note_loss(run)
+                self._record_lost(run)
         for outcome, same in groupby(outcomes):
-            self.summary.note(outcome, len(list(same)))
+            self.summary.record(outcome, len(list(same)))
 
-    def _end_leases(self, supply: Supply) -> None:
+    def _end_leases(self, source: WorkSource) -> None:
         """Keep no more what has ended, now that the store knows."""
-        for run, settlement in supply.sent:
+        for run, settlement in source.unconfirmed:
             if settlement is None and run.outcome is None:
-                self._note_loss(run)
+                self._record_lost(run)
             elif settlement is None and run.outcome is not None:
-                self.summary.note(run.outcome)
+                self.summary.record(run.outcome)
                 self.summary.prevented += run.outcome is Outcome.COMPLETED and run.found_done
-        self._say_how_they_ended(run for run, _ in supply.sent)
-        self._quarantine.forget(run for run, _ in supply.sent)
-        supply.keeper.end(*(run.lease for run, _ in supply.sent))
-        if self._ledger is not None:
-            self._ledger.end(run for run, _ in supply.sent)
-        self._done += len(supply.sent)
-        supply.sent = []
+        self._log_ended_runs(run for run, _ in source.unconfirmed)
+        self._quarantine.remove(run for run, _ in source.unconfirmed)
+        source.keeper.end(*(run.lease for run, _ in source.unconfirmed))
+        if self._started_jobs is not None:
+            self._started_jobs.remove(run for run, _ in source.unconfirmed)
+        self._ended_since_trip += len(source.unconfirmed)
+        source.unconfirmed = []
 
-    def _note_loss(self, run: Run) -> None:
+    def _record_lost(self, run: Run) -> None:
         self.summary.lost += 1
-        log.warning("what job %s did is dropped: its claim was lost", run.id, extra=facts(run.job))
+        log.warning("outcome of job %s discarded: its claim was lost", run.id, extra=job_log_fields(run.job))
 
-    def _say_how_they_ended(self, runs: Iterable[Run]) -> None:
+    def _log_ended_runs(self, runs: Iterable[Run]) -> None:
         # Once for all of them: a job that is not told about must not cost anything.
         if not log.isEnabledFor(logging.DEBUG):
             return
         now = ticks()
         for run in runs:
             if run.outcome is not None:
-                when = "before it began" if run.started_at is None else f"{now - run.started_at:.2f} s after it began"
-                log.debug("job %s (%s) ended as %s, %s", run.id, run.job.type, run.outcome, when, extra=facts(run.job))
+                duration = "not started" if run.started_at is None else f"{now - run.started_at:.2f} s after it started"
+                log.debug(
+                    "job %s (%s) ended: %s, %s",
+                    run.id,
+                    run.job.type,
+                    run.outcome,
+                    duration,
+                    extra=job_log_fields(run.job),
+                )
 
-    def _give_back_what_waits(self) -> None:
-        runs = self._board.withdraw_waiting()
-        if self.is_loop_stalled:
-            runs += self._board.withdraw_handed()
-        self._pace.slow_down()
-        self._give_back(runs)
+    def _release_buffered(self) -> None:
+        runs = self._run_queue.take_back_buffered()
+        if self.is_loop_blocked:
+            runs += self._run_queue.take_back_submitted()
+        self._prefetch.reset()
+        self._release(runs)
 
-    def _give_back(self, runs: Sequence[Run]) -> None:
+    def _release(self, runs: Sequence[Run]) -> None:
         for run in runs:
-            run.handler.supply.ended.append((run, released(run.lease.hold)))
+            run.handler.source.unsent.append((run, build_release(run.lease.hold)))
 
     def _wait_for_handlers(self, until: Callable[[], float]) -> None:
         # Asked for each time: one that retires may be told to stop.
-        while self._board.running and not self._is_hurried and (now := ticks()) < until():
-            self.turned_at = now
-            if any(supply.is_unheard and not supply.rests_for(now) for supply in self._supplies):
-                self._trip(0)
+        while self._run_queue.running and not self._skips_grace and (now := ticks()) < until():
+            self.last_iteration_at = now
+            if any(source.has_pending and not source.retry_delay(now) for source in self._sources):
+                self._round_trip(0)
             else:
-                self._bell.wait(min(LONGEST_WAIT, self._rest(now), max(0.0, until() - ticks())))
+                self._wakeup.wait(min(MAX_IDLE_WAIT, self._shortest_retry_delay(now), max(0.0, until() - ticks())))
 
     def _abandon_handlers(self) -> None:
         """Cancel and interrupt what still runs, and give back what does not end."""
-        for run in self._board.begun():
-            self._interrupt(run, Stop.SHUTDOWN)
-        self._is_hurried = False
-        ends_at = ticks() + HURRY
+        for run in self._run_queue.started_runs():
+            self._interrupt(run, StopReason.SHUTDOWN)
+        self._skips_grace = False
+        ends_at = ticks() + INTERRUPT_TIMEOUT
         self._wait_for_handlers(lambda: ends_at)
-        self._abandoned.update(self._board.abandon())
-        ended = {run for supply in self._supplies for run, _ in (*supply.sent, *supply.ended)}
+        self._abandoned.update(self._run_queue.abandon_all())
+        ended = {run for source in self._sources for run, _ in (*source.unconfirmed, *source.unsent)}
         runs = [run for run in self._abandoned if run not in ended]
-        self._give_back(runs)
+        self._release(runs)
         for run in runs:
-            log.warning("job %s did not end with the worker: it is given back", run.id, extra=facts(run.job))
+            log.warning(
+                "job %s is still running after the grace period; released for other workers",
+                run.id,
+                extra=job_log_fields(run.job),
+            )
 
-    def _say_the_rest(self) -> None:
-        until = ticks() + LAST_WORDS
-        while any(supply.is_unheard for supply in self._supplies) and (now := ticks()) < until:
-            if all(supply.rests_for(now) for supply in self._supplies if supply.is_unheard):
-                time.sleep(self._rest(now))
-            self._trip(0)
-        rest = [run for supply in self._supplies for run, _ in (*supply.sent, *supply.ended)]
+    def _send_final_settlements(self) -> None:
+        until = ticks() + FINAL_SETTLE_TIMEOUT
+        while any(source.has_pending for source in self._sources) and (now := ticks()) < until:
+            if all(source.retry_delay(now) for source in self._sources if source.has_pending):
+                time.sleep(self._shortest_retry_delay(now))
+            self._round_trip(0)
+        rest = [run for source in self._sources for run, _ in (*source.unconfirmed, *source.unsent)]
         if rest:
             self.summary.unrecorded += len(rest)
-            log.error("the store does not answer; jobs whose end is not recorded: %s", len(rest))
+            log.error("store unavailable while stopping; job outcomes not recorded: %s", len(rest))
             for run in rest:
-                log.warning("the end of job %s is not recorded", run.id, extra=facts(run.job))
-                run.handler.supply.keeper.end(run.lease)
+                log.warning(
+                    "outcome of job %s not recorded; it runs again after its lease expires",
+                    run.id,
+                    extra=job_log_fields(run.job),
+                )
+                run.handler.source.keeper.end(run.lease)

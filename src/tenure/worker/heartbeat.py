@@ -5,57 +5,59 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tenure.backends.protocol import Backend
-from tenure.core.operations import Beat
+from tenure.core.operations import Heartbeat
 from tenure.errors import TenureError
 
 log = logging.getLogger(__name__)
 
-BEAT_EVERY = 5.0
-SHOWN_FOR = 30.0
+HEARTBEAT_INTERVAL = 5.0
+REGISTRATION_TTL = 30.0
 """Seconds that a silent worker is still shown."""
-LOOK_EVERY = 60.0
+UNHANDLED_CHECK_INTERVAL = 60.0
 
 
-class Presence:
+class Registration:
     def __init__(
-        self, store: Backend, beat: Beat, quiet_for: Callable[[], float], is_stopping: Callable[[], bool]
+        self, store: Backend, heartbeat: Heartbeat, quiet_for: Callable[[], float], is_stopping: Callable[[], bool]
     ) -> None:
         self._store = store
-        self._beat = beat
+        self._heartbeat = heartbeat
         self._quiet_for = quiet_for
         self._is_stopping = is_stopping
 
-    def show(self) -> float:
+    def refresh(self) -> float:
         """Give a sign of life; return when the next is due."""
-        concurrency = 0 if self._is_stopping() else self._beat.concurrency
-        self._store.beat(replace(self._beat, concurrency=concurrency, quiet_for=self._quiet_for()), SHOWN_FOR)
-        return BEAT_EVERY
+        concurrency = 0 if self._is_stopping() else self._heartbeat.concurrency
+        self._store.beat(
+            replace(self._heartbeat, concurrency=concurrency, quiet_for=self._quiet_for()), REGISTRATION_TTL
+        )
+        return HEARTBEAT_INTERVAL
 
-    def sign_off(self) -> None:
+    def deregister(self) -> None:
         try:
-            self._store.beat(self._beat, 0.0)
+            self._store.beat(self._heartbeat, 0.0)
         except TenureError as exc:
-            log.debug("the worker could not sign off: %s", exc)
+            log.debug("worker not deregistered: %s", exc)
 
 
-class Strangers:
+class UnhandledTypes:
     """Tells once of each queue and type that has due jobs and no worker."""
 
     def __init__(self, store: Backend) -> None:
         self._store = store
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
-    def look(self) -> float:
+    def check(self) -> float:
         workers = self._store.workers()
         for row in self._store.stats().rows:
-            place = row.queue, row.type
-            if row.due and place not in self._told and not any(worker.takes(*place) for worker in workers):
-                self._told.add(place)
+            lane = row.queue, row.type
+            if row.due and lane not in self._reported and not any(worker.takes(*lane) for worker in workers):
+                self._reported.add(lane)
                 log.warning(
-                    "no live worker takes the type %r from the queue %r; due jobs that stay queued: %s",
+                    "type %r from queue %r has no live worker; due jobs waiting: %s",
                     row.type,
                     row.queue,
                     row.due,
                     extra={"type": row.type, "queue": row.queue},
                 )
-        return LOOK_EVERY
+        return UNHANDLED_CHECK_INTERVAL

@@ -8,27 +8,27 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tenure.client.run import Interrupted
+from tenure.client.run import TaskInterrupted
 
 
 class Interruptible:
     """One call in the present thread, which another thread may interrupt once. What is raised never leaves the call."""
 
-    __slots__ = ("_is_in_call", "_is_too_late", "_lock", "_thread")
+    __slots__ = ("_is_in_call", "_lock", "_thread", "_was_interrupted")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
         self._is_in_call = False
-        self._is_too_late = False
+        self._was_interrupted = False
 
     def interrupt(self) -> None:
         """Raise `Interrupted` in the call, unless it has ended or was interrupted; one to come does not begin."""
         with self._lock:
             if self._is_in_call:
                 self._is_in_call = False
-                _raise_in(self._thread, Interrupted)
-            self._is_too_late = True
+                _raise_in(self._thread, TaskInterrupted)
+            self._was_interrupted = True
 
     def run(self, function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         """Return what the function returned, and what it raised."""
@@ -36,22 +36,22 @@ class Interruptible:
         try:
             # The inner one is for what the function raises, the outer for an interrupt that comes when it has ended.
             try:
-                self._begin()
+                self._enter_call()
                 value = function()
-            except BaseException as exc:  # noqa: BLE001 - the caller wants it as a value
+            except BaseException as exc:  # noqa: BLE001 - returned to the caller
                 error = exc
-            self._end()
-        except Interrupted:
-            self._end()
+            self._leave_call()
+        except TaskInterrupted:
+            self._leave_call()
         return value, error
 
-    def _begin(self) -> None:
+    def _enter_call(self) -> None:
         with self._lock:
-            if self._is_too_late:
-                raise Interrupted
+            if self._was_interrupted:
+                raise TaskInterrupted
             self._is_in_call = True
 
-    def _end(self) -> None:
+    def _leave_call(self) -> None:
         """Let nobody interrupt any more, and take back what was sent and has not come."""
         with self._lock:
             was_interrupted, self._is_in_call = not self._is_in_call, False

@@ -16,28 +16,28 @@ from tenure.signals import Stoppable
 log = logging.getLogger(__name__)
 
 
-def exit_after_end_of(lifeline: int, patience: float) -> None:
+def exit_when_parent_dies(pipe: int, delay: float) -> None:
     """Have this process ended so many seconds after this file, if it is still there: nobody else would end it."""
 
     def hold() -> None:
         # Of its end alone, without reading: what may come before that is for another.
         end = select.poll()
-        end.register(lifeline, 0)
+        end.register(pipe, 0)
         end.poll()
-        time.sleep(patience)
+        time.sleep(delay)
         os._exit(1)
 
-    threading.Thread(target=hold, name="tenure-last-end", daemon=True).start()
+    threading.Thread(target=hold, name="tenure-exit-with-parent", daemon=True).start()
 
 
-def stop_at_end_of(lifeline: int, worker: Stoppable, hear: Callable[[], None] = lambda: None) -> None:
+def stop_when_parent_dies(pipe: int, worker: Stoppable, on_message: Callable[[], None] = lambda: None) -> None:
     """Have the worker stopped when this file ends, and `hear` called for what comes before; return at once."""
 
     def hold() -> None:
         with suppress(OSError):
-            while os.read(lifeline, 4_096):
-                hear()
-        log.warning("whoever started this process is gone: it stops")
+            while os.read(pipe, 4_096):
+                on_message()
+        log.warning("parent process exited or closed the pipe; stopping")
         worker.stop()
 
-    threading.Thread(target=hold, name="tenure-lifeline", daemon=True).start()
+    threading.Thread(target=hold, name="tenure-parent-watch", daemon=True).start()

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 from tenure.backends.protocol import Claiming
 from tenure.client.keeper import ticks
-from tenure.worker.wakeup import Bell
+from tenure.worker.wakeup import Wakeup
 
-STEP, STEPS = 0.2, 5
+WAIT_STEP, MAX_WAIT_STEPS = 0.2, 5
 """Seconds of one wait, and how many there are before the worker looks by itself: a hint may not come."""
 
 
-class Lookout:
+class Poller:
     """A thread that waits when it is told to, and calls `found` each time that there may be something."""
 
     def __init__(
@@ -19,39 +19,39 @@ class Lookout:
         store: Claiming,
         queues: tuple[str, ...] | None,
         types: tuple[str, ...],
-        found: Callable[[], None],
+        on_jobs: Callable[[], None],
     ) -> None:
         self._store = store
         self._queues = queues
         self._types = types
-        self._found = found
-        self._bell = Bell()
+        self._on_jobs = on_jobs
+        self._wakeup = Wakeup()
         self._closing = threading.Event()
 
-    def watch(self) -> None:
+    def arm(self) -> None:
         """Wait for jobs, once."""
-        self._bell.ring()
+        self._wakeup.set()
 
     def close(self) -> None:
         """End, when the present wait is over."""
         self._closing.set()
-        self._bell.ring()
+        self._wakeup.set()
 
     def run(self) -> None:
         while True:
-            self._bell.wait()
+            self._wakeup.wait()
             if self._closing.is_set():
                 return
             try:
-                self._wait()
-            except Exception:  # noqa: BLE001 - the claimer will meet the same, and tell
-                self._closing.wait(STEP)
-            self._found()
+                self._wait_for_jobs()
+            except Exception:  # noqa: BLE001 - the claimer meets the same error and logs it
+                self._closing.wait(WAIT_STEP)
+            self._on_jobs()
 
-    def _wait(self) -> None:
+    def _wait_for_jobs(self) -> None:
         """Wait until there may be something; in steps, so that it can be ended."""
-        for _ in range(STEPS):
+        for _ in range(MAX_WAIT_STEPS):
             started_at = ticks()
-            self._store.wait(self._queues, self._types, STEP)
-            if self._closing.is_set() or ticks() - started_at < STEP / 2:
+            self._store.wait(self._queues, self._types, WAIT_STEP)
+            if self._closing.is_set() or ticks() - started_at < WAIT_STEP / 2:
                 return

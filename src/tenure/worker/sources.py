@@ -8,92 +8,94 @@ from tenure.client.identity import new_token
 from tenure.client.jobs import Jobs
 from tenure.client.source import Source
 from tenure.client.table import Table
-from tenure.client.worker_options import Settings, WorkerOptions, settings_of
+from tenure.client.worker_options import WorkerOptions, WorkerSettings, settings_of
 from tenure.core import checks
 from tenure.core.operations import ClaimRequest, Query
 from tenure.errors import ConfigurationError
 from tenure.worker.handler import TaskHandler
-from tenure.worker.row_source import LookingTable, RowHandler, TableSupply
-from tenure.worker.work_source import Supply
+from tenure.worker.row_source import DoneCheckingTable, RowHandler, TableSource
+from tenure.worker.work_source import WorkSource
 
 AnySource = Jobs | Table[Any]
 Sources = Source[Any, Any] | Sequence[Source[Any, Any] | AsyncSource[Any]]
 """One source, or several; a twin stands for its other half."""
 
 
-def sources_of(given: Sources) -> tuple[AnySource, ...]:
+def resolve_sources(sources: Sources) -> tuple[AnySource, ...]:
     """Return the sources, or raise for what cannot be one."""
-    named = given if isinstance(given, list | tuple) else [given]
+    items = sources if isinstance(sources, list | tuple) else [sources]
     found: list[AnySource] = []
-    for each in named:
+    for each in items:
         source = getattr(each, "sync", each)
         if not isinstance(source, Jobs | Table):
-            raise ConfigurationError(f"a worker works for a Jobs, or a Table, not for {checks.shown(each)}")
+            raise ConfigurationError(f"a worker needs a Jobs or a Table, not {checks.short_repr(each)}")
         if source in found:
-            raise ConfigurationError(f"{source!r} is given twice; name each source once")
+            raise ConfigurationError(f"{source!r} was passed twice; pass each source once")
         found.append(source)
     if not found:
-        raise ConfigurationError("a worker needs something to work for; give it a Jobs, a Table, or several of them")
+        raise ConfigurationError("a worker needs at least one source; pass a Jobs, a Table, or several of them")
     return tuple(found)
 
 
-def settings_for(options: WorkerOptions, sources: Sequence[AnySource]) -> Settings:
+def settings_for(options: WorkerOptions, sources: Sequence[AnySource]) -> WorkerSettings:
     """Return what the options mean for a worker of these sources, or raise."""
     jobs = [source for source in sources if isinstance(source, Jobs)]
     for source in sources:
         if isinstance(source, Table):
-            source._must_have_a_handler()
+            source._require_handler()
     tasks = {type: task for each in jobs for type, task in each.tasks.items()}
     return settings_of(options, tasks if jobs else None)
 
 
-def homes_of(sources: Iterable[AnySource]) -> list[Jobs]:
+def all_jobs_of(sources: Iterable[AnySource]) -> list[Jobs]:
     """Return the Jobs among the sources and those that tables were made with, each once."""
-    homes = (source if isinstance(source, Jobs) else source._home for source in sources)
-    return list(dict.fromkeys(home for home in homes if home is not None))
+    all_jobs = (source if isinstance(source, Jobs) else source._jobs for source in sources)
+    return list(dict.fromkeys(jobs for jobs in all_jobs if jobs is not None))
 
 
-def supplies_of(sources: Sequence[AnySource], settings: Settings) -> list[Supply]:
+def build_work_sources(sources: Sequence[AnySource], settings: WorkerSettings) -> list[WorkSource]:
     """Return the sources as a worker with these settings asks them; a Jobs that has none of the types is not asked."""
-    supplies = [
-        _of_jobs(number, source, settings) if isinstance(source, Jobs) else _of_table(number, source, settings)
+    work_sources = [
+        _build_jobs_source(number, source, settings)
+        if isinstance(source, Jobs)
+        else _build_table_source(number, source, settings)
         for number, source in enumerate(sources)
     ]
-    return [supply for supply in supplies if supply.handlers]
+    return [source for source in work_sources if source.handlers]
 
 
-def _of_jobs(number: int, jobs: Jobs, settings: Settings) -> Supply:
+def _build_jobs_source(index: int, jobs: Jobs, settings: WorkerSettings) -> WorkSource:
     store, holder = jobs._open()
     types = [type for type in (jobs.tasks if settings.types is None else settings.types) if type in jobs.tasks]
-    return Supply(
-        number=number,
+    return WorkSource(
+        index=index,
         store=store,
-        asked=store,
+        endpoint=store,
         keeper=holder.keeper,
         handlers={type: TaskHandler(jobs.tasks[type], holder, jobs._arounds) for type in types},
-        request=_request(settings, settings.queues, settings.lease),
+        claim_request=_build_claim_request(settings, settings.queues, settings.lease),
     )
 
 
-def _of_table(number: int, table: Table[Any], settings: Settings) -> Supply:
+def _build_table_source(index: int, table: Table[Any], settings: WorkerSettings) -> WorkSource:
     store, holder = table._open()
-    arounds = [] if table._home is None else table._home._arounds
-    handler = RowHandler(table.name, table._must_have_a_handler(), table._rows, holder, arounds)
-    is_asked = table._done_if is None and store.spec.done_if is not None
+    arounds = [] if table._jobs is None else table._jobs._arounds
+    handler = RowHandler(table.name, table._require_handler(), table._context, holder, arounds)
+    checks_done = table._done_if is None and store.spec.done_if is not None
     # What does not fit the table is told here and now, not by each row.
     for job in store.find(Query(limit=1)).jobs:
-        table._shape.must_fit(job.payload)
-        if is_asked:
+        table._row_factory.require_fields(job.payload)
+        if checks_done:
             store.already_done([job.id])
-    return TableSupply(
-        number=number,
+    return TableSource(
+        index=index,
         store=store,
-        asked=LookingTable(store) if is_asked else store,
+        endpoint=DoneCheckingTable(store) if checks_done else store,
         keeper=holder.keeper,
         handlers={table.name: handler},
-        request=_request(settings, None, table._lease),
+        claim_request=_build_claim_request(settings, None, table._lease),
     )
 
 
-def _request(settings: Settings, queues: tuple[str, ...] | None, lease: float) -> ClaimRequest:
+def _build_claim_request(settings: WorkerSettings, queues: tuple[str, ...] | None, lease: float) -> ClaimRequest:
     return ClaimRequest(queues=queues, lease=lease, worker=settings.name, token=new_token())

@@ -18,97 +18,97 @@ from zlib import crc32
 from tenure.client.keeper import ticks
 from tenure.client.run import Run
 from tenure.core.checks import LONGEST_NAME
-from tenure.worker.status import Vitals
+from tenure.worker.status import WorkerStatus
 from tenure.worker.summary import Summary
 
 CAPACITY = 4_096
 """How many jobs can be written down; the file takes no more room than those do that were written at once."""
 
-LONGEST = 4 * LONGEST_NAME
+MAX_TEXT_BYTES = 4 * LONGEST_NAME
 """Bytes of the longest name or id, in UTF-8."""
 LENGTH = Struct("=H")
-PULSE = Struct("=II")
+STATUS_HEADER = Struct("=II")
 """The length and the checksum of what follows."""
 PAGE = 4_096
-OVERFLOW = 0
-SEAL = 1
-NAME = 2
-PULSE_AT = PAGE
+OVERFLOW_AT = 0
+CLEAN_EXIT_AT = 1
+NAME_AT = 2
+STATUS_AT = PAGE
 ENTRIES_AT = 2 * PAGE
-ENTRY = 1_024
-SIZE = ENTRIES_AT + CAPACITY * ENTRY
-LONGEST_ENTRY = ENTRY - LENGTH.size
+ENTRY_SIZE = 1_024
+SIZE = ENTRIES_AT + CAPACITY * ENTRY_SIZE
+MAX_ENTRY_BYTES = ENTRY_SIZE - LENGTH.size
 SEPARATOR = "\0"
 """Between the number of a source and the id of a job, which has none. Entries of the first source have no number."""
 
 
-def new_ledger_file() -> int:
+def new_shared_file() -> int:
     """Return the descriptor of a file that has no name and is gone when nobody has it open."""
     if hasattr(os, "memfd_create"):
         # Not on a disk: to write to a mapped file there when the disk is full ends the process.
-        file = os.memfd_create("tenure-ledger")
+        file = os.memfd_create("tenure-started-jobs")
     else:
-        with tempfile.TemporaryFile() as made:
-            file = os.dup(made.fileno())
+        with tempfile.TemporaryFile() as temporary:
+            file = os.dup(temporary.fileno())
     os.truncate(file, SIZE)
     return file
 
 
-class Ledger:
+class StartedJobs:
     """The side of the worker. Any thread may begin and end runs; a run is begun before it is ended."""
 
     def __init__(self, file: int) -> None:
         self._map = mmap.mmap(file, SIZE)
-        self._free = list(range(SIZE - ENTRY, ENTRIES_AT - ENTRY, -ENTRY))
-        self._places: dict[Run, int] = {}
+        self._free = list(range(SIZE - ENTRY_SIZE, ENTRIES_AT - ENTRY_SIZE, -ENTRY_SIZE))
+        self._offsets: dict[Run, int] = {}
 
-    def open(self, name: str) -> None:
+    def write_name(self, name: str) -> None:
         """Write down whose ledger this is."""
-        _write(self._map, NAME, name.encode())
+        _write(self._map, NAME_AT, name.encode())
 
-    def begin(self, run: Run, source: int = 0) -> None:
+    def add(self, run: Run, source_index: int = 0) -> None:
         """Write down a job whose handler is about to begin, and the number of the source that it is of."""
-        entry = (f"{source}{SEPARATOR}{run.id}" if source else run.id).encode()
+        entry = (f"{source_index}{SEPARATOR}{run.id}" if source_index else run.id).encode()
         try:
-            place = self._free.pop()
+            offset = self._free.pop()
         except IndexError:
-            place = None
-        if place is None or len(entry) > LONGEST_ENTRY:
+            offset = None
+        if offset is None or len(entry) > MAX_ENTRY_BYTES:
             # For good: nobody can tell any more what was not written down.
-            self._map[OVERFLOW] = 1
+            self._map[OVERFLOW_AT] = 1
             return
-        self._places[run] = place
-        _write(self._map, place, entry)
+        self._offsets[run] = offset
+        _write(self._map, offset, entry)
 
-    def end(self, runs: Iterable[Run]) -> None:
+    def remove(self, runs: Iterable[Run]) -> None:
         """Strike out jobs whose end the store knows, or will not be told; others are passed over."""
         for run in runs:
-            place = self._places.pop(run, None)
-            if place is not None:
-                LENGTH.pack_into(self._map, place, 0)
-                self._free.append(place)
+            offset = self._offsets.pop(run, None)
+            if offset is not None:
+                LENGTH.pack_into(self._map, offset, 0)
+                self._free.append(offset)
 
-    def beat(self, vitals: Vitals) -> None:
+    def write_status(self, status: WorkerStatus) -> None:
         """Write down how the worker is."""
-        told = json.dumps({"at": ticks(), **asdict(vitals)}, ensure_ascii=False).encode()
-        start = PULSE_AT + PULSE.size
-        PULSE.pack_into(self._map, PULSE_AT, len(told), crc32(told))
-        self._map[start : start + len(told)] = told
+        data = json.dumps({"at": ticks(), **asdict(status)}, ensure_ascii=False).encode()
+        start = STATUS_AT + STATUS_HEADER.size
+        STATUS_HEADER.pack_into(self._map, STATUS_AT, len(data), crc32(data))
+        self._map[start : start + len(data)] = data
 
-    def seal(self) -> None:
+    def mark_clean_exit(self) -> None:
         """Write down that the worker has ended in order."""
-        self._map[SEAL] = 1
+        self._map[CLEAN_EXIT_AT] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulse:
+class StatusSample:
     """How a worker was, at a moment of the clock that all processes of the system share."""
 
     at: float
-    vitals: Vitals
+    status: WorkerStatus
 
 
-class LedgerReader:
+class StartedJobsReader:
     """The side of whoever watches over the worker."""
 
     def __init__(self, file: int) -> None:
@@ -117,53 +117,53 @@ class LedgerReader:
     @property
     def name(self) -> str | None:
         """The name of the worker; None if it has not got so far, and holds nothing."""
-        return _read(self._map, NAME) or None
+        return _read(self._map, NAME_AT) or None
 
     @property
-    def is_sealed(self) -> bool:
+    def has_clean_exit(self) -> bool:
         """Whether the worker has ended in order, however its process did then."""
-        return bool(self._map[SEAL])
+        return bool(self._map[CLEAN_EXIT_AT])
 
     @property
-    def pulse(self) -> Pulse | None:
+    def last_sample(self) -> StatusSample | None:
         """What the worker last told of itself; None if there is nothing, or not the whole of it."""
-        length, checksum = PULSE.unpack_from(self._map, PULSE_AT)
-        start = PULSE_AT + PULSE.size
-        told = self._map[start : start + length]
-        if not told or crc32(told) != checksum:
+        length, checksum = STATUS_HEADER.unpack_from(self._map, STATUS_AT)
+        start = STATUS_AT + STATUS_HEADER.size
+        data = self._map[start : start + length]
+        if not data or crc32(data) != checksum:
             return None
-        facts = json.loads(told)
-        at, summary = facts.pop("at"), Summary(**facts.pop("summary"))
-        return Pulse(at=at, vitals=Vitals(**facts, summary=summary))
+        fields = json.loads(data)
+        at, summary = fields.pop("at"), Summary(**fields.pop("summary"))
+        return StatusSample(at=at, status=WorkerStatus(**fields, summary=summary))
 
-    def started(self) -> list[str] | None:
+    def unfinished_entries(self) -> list[str] | None:
         """Return the entries of jobs that were started and have not ended; None if that is not known.
 
         For a dead worker only. `started_in` tells the ids of one source.
         """
-        if self._map[OVERFLOW]:
+        if self._map[OVERFLOW_AT]:
             return None
-        entries = (_read(self._map, place) for place in range(ENTRIES_AT, SIZE, ENTRY))
+        entries = (_read(self._map, offset) for offset in range(ENTRIES_AT, SIZE, ENTRY_SIZE))
         return [entry for entry in entries if entry]
 
     def close(self) -> None:
         self._map.close()
 
 
-def started_in(source: int, entries: Iterable[str]) -> list[str]:
+def job_ids_of_source(source_index: int, entries: Iterable[str]) -> list[str]:
     """Return the ids of what was started of one source; in another, the same id may be another job."""
     parts = (entry.rpartition(SEPARATOR) for entry in entries)
-    return [id for number, _, id in parts if int(number or 0) == source]
+    return [id for number, _, id in parts if int(number or 0) == source_index]
 
 
-def _write(map: mmap.mmap, place: int, text: bytes) -> None:
+def _write(map: mmap.mmap, offset: int, text: bytes) -> None:
     """Write a text with its length, which comes last: until then it is not there."""
-    start = place + LENGTH.size
+    start = offset + LENGTH.size
     map[start : start + len(text)] = text
-    LENGTH.pack_into(map, place, len(text))
+    LENGTH.pack_into(map, offset, len(text))
 
 
-def _read(map: mmap.mmap, place: int) -> str:
-    (length,) = LENGTH.unpack_from(map, place)
-    start = place + LENGTH.size
+def _read(map: mmap.mmap, offset: int) -> str:
+    (length,) = LENGTH.unpack_from(map, offset)
+    start = offset + LENGTH.size
     return map[start : start + length].decode()

@@ -6,7 +6,7 @@ from tenure.worker.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
+class WorkerStatus:
     """What a worker tells of itself, for whoever watches over its process.
 
     `quiet_for` is for how many seconds its event loop or its claims have stood still. `running` jobs have a handler
@@ -20,5 +20,5 @@ class Vitals:
     is_store_failing: bool
     quiet_for: float
     running: int
-    waiting: int
+    buffered: int
     summary: Summary

@@ -5,33 +5,33 @@ In a thread of its own that asks nobody anything: what the worker does cannot ho
 
 from collections.abc import Callable
 
-from tenure.worker.started_jobs import Ledger
-from tenure.worker.status import Vitals
-from tenure.worker.wakeup import Bell
+from tenure.worker.started_jobs import StartedJobs
+from tenure.worker.status import WorkerStatus
+from tenure.worker.wakeup import Wakeup
 
-EVERY = 0.5
+REPORT_INTERVAL = 0.5
 
 
-class Heart:
-    def __init__(self, ledger: Ledger, vitals: Callable[[], Vitals]) -> None:
-        self._ledger = ledger
-        self._vitals = vitals
-        self._bell = Bell()
+class StatusReporter:
+    def __init__(self, started_jobs: StartedJobs, status: Callable[[], WorkerStatus]) -> None:
+        self._started_jobs = started_jobs
+        self._status = status
+        self._wakeup = Wakeup()
         self._is_closing = False
 
     def run(self) -> None:
         """Beat until it is closed, and once more: the last pulse says what the worker did in all."""
         while True:
             is_last = self._is_closing
-            self._ledger.beat(self._vitals())
+            self._started_jobs.write_status(self._status())
             if is_last:
                 return
-            self._bell.wait(EVERY)
+            self._wakeup.wait(REPORT_INTERVAL)
 
-    def beat(self) -> None:
+    def report_now(self) -> None:
         """Beat now: something is worth telling."""
-        self._bell.ring()
+        self._wakeup.set()
 
     def close(self) -> None:
         self._is_closing = True
-        self._bell.ring()
+        self._wakeup.set()

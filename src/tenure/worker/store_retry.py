@@ -12,27 +12,27 @@ from tenure.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+MIN_BACKOFF, MAX_BACKOFF = 0.05, 1.0
 """Seconds between two tries: a store that is back is noticed within a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Request:
     """What is asked in one round trip: to settle, to claim, or both."""
 
     settlements: list[Settlement]
-    request: ClaimRequest | None
+    claim_request: ClaimRequest | None
     sent_at: float
     """When it was first sent: from then on its leases count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    landed: list[bool]
+class Response:
+    settled: list[bool]
     claimed: Claimed | None
 
 
-class Answering(Protocol):
+class ClaimsAndSettles(Protocol):
     """What can be asked: the part of `Claiming` that a claimer needs. See there."""
 
     def claim(self, request: ClaimRequest) -> Claimed: ...
@@ -42,53 +42,53 @@ class Answering(Protocol):
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]: ...
 
 
-class PatientStore:
+class RetryingStore:
     """Says once that the store does not answer, and once that it does again."""
 
-    def __init__(self, store: Answering) -> None:
+    def __init__(self, store: ClaimsAndSettles) -> None:
         self._store = store
         self._failing_since: float | None = None
-        self._pause = SHORTEST_PAUSE
+        self._backoff = MIN_BACKOFF
 
     @property
     def is_failing(self) -> bool:
         return self._failing_since is not None
 
-    def ask(self, question: Question) -> Answer | None:
+    def send(self, request: Request) -> Response | None:
         """Return the answer; None if there was none, and it has to be asked again after `pause` seconds."""
         try:
-            answer = self._ask(question)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the worker goes on; what was asked can be asked again
-            self._note_failure(exc)
+            response = self._send(request)
+        except Exception as exc:  # noqa: BLE001 - the worker must survive any error; the request can be resent
+            self._record_failure(exc)
             return None
-        self._note_success()
-        return answer
+        self._record_success()
+        return response
 
-    def pause(self) -> float:
+    def next_backoff(self) -> float:
         """Return how long to wait before the next try: longer each time, and unevenly."""
-        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-        return self._pause * random.uniform(0.5, 1.0)
+        self._backoff = min(MAX_BACKOFF, 2 * self._backoff)
+        return self._backoff * random.uniform(0.5, 1.0)
 
-    def _ask(self, question: Question) -> Answer:
-        settlements, request = question.settlements, question.request
+    def _send(self, store_request: Request) -> Response:
+        settlements, request = store_request.settlements, store_request.claim_request
         if request is None:
-            return Answer(landed=self._store.settle(settlements), claimed=None)
+            return Response(settled=self._store.settle(settlements), claimed=None)
         if not settlements:
-            return Answer(landed=[], claimed=self._store.claim(request))
-        landed, claimed = self._store.exchange(settlements, request)
-        return Answer(landed=landed, claimed=claimed)
+            return Response(settled=[], claimed=self._store.claim(request))
+        settled, claimed = self._store.exchange(settlements, request)
+        return Response(settled=settled, claimed=claimed)
 
-    def _note_failure(self, exc: Exception) -> None:
+    def _record_failure(self, exc: Exception) -> None:
         if self._failing_since is not None:
             return
         self._failing_since = ticks()
         if isinstance(exc, StoreUnavailable):
-            log.warning("the store does not answer, trying on: %s", exc)
+            log.warning("store unavailable, retrying: %s", exc)
         else:
-            log.error("the store cannot be used, trying on", exc_info=exc)
+            log.error("claim or settle failed, retrying", exc_info=exc)
 
-    def _note_success(self) -> None:
+    def _record_success(self) -> None:
         if self._failing_since is not None:
-            log.warning("the store answers again, after %.1f s", ticks() - self._failing_since)
+            log.warning("store available again after %.1f s", ticks() - self._failing_since)
         self._failing_since = None
-        self._pause = SHORTEST_PAUSE
+        self._backoff = MIN_BACKOFF

@@ -37,6 +37,6 @@ class Summary:
         """How many ended, in whatever way."""
         return sum(self.counts().values()) - self.prevented
 
-    def note(self, outcome: Outcome, number: int = 1) -> None:
+    def record(self, outcome: Outcome, number: int = 1) -> None:
         """Count endings that landed."""
         setattr(self, outcome.value, getattr(self, outcome.value) + number)

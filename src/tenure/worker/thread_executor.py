@@ -7,53 +7,53 @@ from contextvars import copy_context
 from queue import Empty, SimpleQueue
 
 from tenure.client.keeper import ticks
-from tenure.client.run import CURRENT, Run, Stop
-from tenure.core.log_fields import facts
+from tenure.client.run import CURRENT_RUN, Run, StopReason
+from tenure.core.log_fields import job_log_fields
 from tenure.worker.claimer import Claimer
-from tenure.worker.handler import logged
+from tenure.worker.handler import error_for_log
 from tenure.worker.interrupt import Interruptible
-from tenure.worker.run_queue import Board
-from tenure.worker.started_jobs import Ledger
-from tenure.worker.timeouts import Limits
+from tenure.worker.run_queue import RunQueue
+from tenure.worker.started_jobs import StartedJobs
+from tenure.worker.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
-LINGER = 10.0
+IDLE_THREAD_TTL = 10.0
 """Seconds that a thread stays when there is nothing to run."""
 
 
-class ThreadSlots:
+class ThreadExecutor:
     """Started when they are needed, at most as many as jobs run at once. Any thread may call this.
 
     They are daemons: a handler that does not end cannot keep the process from ending.
     """
 
-    def __init__(self, board: Board, claimer: Claimer, ledger: Ledger | None = None) -> None:
-        self._board = board
+    def __init__(self, run_queue: RunQueue, claimer: Claimer, started_jobs: StartedJobs | None = None) -> None:
+        self._run_queue = run_queue
         self._claimer = claimer
-        self._ledger = ledger
+        self._started_jobs = started_jobs
         self._context = copy_context()
-        self._limits = Limits(self.stop)
+        self._timeouts = Timeouts(self.stop)
         self._lock = threading.Lock()
-        self._given: SimpleQueue[Run | None] = SimpleQueue()
+        self._assigned: SimpleQueue[Run | None] = SimpleQueue()
         self._idle = 0
         self._is_closed = False
 
-    def hand_over(self, runs: Sequence[Run]) -> None:
+    def submit(self, runs: Sequence[Run]) -> None:
         """Have these runs begun."""
         for run in runs:
             with self._lock:
-                is_one_idle = self._idle > 0
-                self._idle -= is_one_idle
-            if is_one_idle:
-                self._given.put(run)
+                has_idle_thread = self._idle > 0
+                self._idle -= has_idle_thread
+            if has_idle_thread:
+                self._assigned.put(run)
             else:
                 threading.Thread(target=self._serve, args=(run,), name="tenure-task", daemon=True).start()
 
-    def stop(self, run: Run, why: Stop) -> None:
+    def stop(self, run: Run, reason: StopReason) -> None:
         """Tell the handler of this run that it should end; if its time is over, interrupt it."""
-        run.stop = why
-        if why in {Stop.TIME_LIMIT, Stop.SHUTDOWN} and isinstance(run.slot, Interruptible):
+        run.stop_reason = reason
+        if reason in {StopReason.TIME_LIMIT, StopReason.SHUTDOWN} and isinstance(run.slot, Interruptible):
             run.slot.interrupt()
 
     def close(self) -> None:
@@ -62,58 +62,63 @@ class ThreadSlots:
             self._is_closed = True
             idle, self._idle = self._idle, 0
         for _ in range(idle):
-            self._given.put(None)
-        self._limits.close()
+            self._assigned.put(None)
+        self._timeouts.close()
 
-    def _serve(self, given: Run | None) -> None:
-        while given is not None:
-            run: Run | None = given if self._board.begin(given) else None
+    def _serve(self, assigned: Run | None) -> None:
+        while assigned is not None:
+            run: Run | None = assigned if self._run_queue.mark_started(assigned) else None
             while run is not None:
                 now = ticks()
-                if (refusal := run.refusal(now)) is None:
+                if (rejection := run.rejection(now)) is None:
                     self._run(run, now)
                 else:
-                    self._claimer.settle(run, refusal)
-                run = self._board.next_after(run)
-            given = self._wait()
+                    self._claimer.settle(run, rejection)
+                run = self._run_queue.next_after(run)
+            assigned = self._wait_for_run()
 
     def _run(self, run: Run, now: float) -> None:
         handler = run.handler
         context = self._context.copy()
-        context.run(CURRENT.set, run)
+        context.run(CURRENT_RUN.set, run)
         slot = Interruptible()
         run.slot, run.started_at = slot, now
         limit = handler.time_limit(run.job)
         if limit is not None:
-            self._limits.add(run, now + limit)
-        if self._ledger is not None:
-            self._ledger.begin(run, handler.supply.number)
+            self._timeouts.add(run, now + limit)
+        if self._started_jobs is not None:
+            self._started_jobs.add(run, handler.source.index)
         value, error = slot.run(lambda: context.run(handler.call, run))
         run.slot = None
         if limit is not None:
-            self._limits.discard(run)
-        if run.is_unclear():
-            self._leave(run, error)
+            self._timeouts.discard(run)
+        if run.has_unknown_outcome():
+            self._resolve_transaction(run, error)
             self._claimer.settle(run, None)
         else:
-            self._claimer.settle(run, handler.ending(run, value, error))
+            self._claimer.settle(run, handler.settlement_for(run, value, error))
 
-    def _leave(self, run: Run, error: BaseException | None) -> None:
+    def _resolve_transaction(self, run: Run, error: BaseException | None) -> None:
         """Settle a run whose handler did so in a transaction of its own, by what became of that."""
         try:
-            run.leave(error)
-        except Exception as exc:  # noqa: BLE001 - nobody is left to be told
-            log.warning("what became of job %s could not be asked: %s", run.id, logged(exc), extra=facts(run.job))
+            run.settle_on_exit(error)
+        except Exception as exc:  # noqa: BLE001 - logged; there is no caller to raise to
+            log.warning(
+                "job %s: could not check whether it was settled: %s",
+                run.id,
+                error_for_log(exc),
+                extra=job_log_fields(run.job),
+            )
 
-    def _wait(self) -> Run | None:
-        self._claimer.starve()
+    def _wait_for_run(self) -> Run | None:
+        self._claimer.notify_idle_slot()
         with self._lock:
             if self._is_closed:
                 return None
             self._idle += 1
         while True:
             try:
-                return self._given.get(timeout=LINGER)
+                return self._assigned.get(timeout=IDLE_THREAD_TTL)
             except Empty:
                 with self._lock:
                     # Without one that is idle, a run is on its way to this thread.

@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable
 
 from tenure.client.keeper import ticks
-from tenure.client.run import Run, Stop
+from tenure.client.run import Run, StopReason
 
 
-class Limits:
-    def __init__(self, stop: Callable[[Run, Stop], None]) -> None:
+class Timeouts:
+    def __init__(self, stop: Callable[[Run, StopReason], None]) -> None:
         self._stop = stop
         self._ends_at: dict[Run, float] = {}
         self._changed = threading.Condition()
@@ -23,7 +23,7 @@ class Limits:
         with self._changed:
             self._ends_at[run] = ends_at
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="tenure-limits", daemon=True)
+                self._thread = threading.Thread(target=self._watch, name="tenure-timeouts", daemon=True)
                 self._thread.start()
             elif ends_at <= min(self._ends_at.values()):
                 self._changed.notify()
@@ -41,14 +41,14 @@ class Limits:
         while True:
             with self._changed:
                 now = ticks()
-                over = [run for run, ends_at in self._ends_at.items() if ends_at <= now]
-                for run in over:
+                expired = [run for run, ends_at in self._ends_at.items() if ends_at <= now]
+                for run in expired:
                     del self._ends_at[run]
-                if not over:
+                if not expired:
                     next_at = min(self._ends_at.values(), default=None)
                     if next_at is None:
                         self._thread = None
                         return
                     self._changed.wait(next_at - now)
-            for run in over:
-                self._stop(run, Stop.TIME_LIMIT)
+            for run in expired:
+                self._stop(run, StopReason.TIME_LIMIT)

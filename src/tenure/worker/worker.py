@@ -16,38 +16,38 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tenure.client.aio.threads import run_alone
+from tenure.client.aio.threads import run_in_new_thread
 from tenure.client.jobs import Jobs
-from tenure.client.run import Run, Stop
+from tenure.client.run import Run, StopReason
 from tenure.client.table import Table
-from tenure.client.worker_options import Settings, WorkerOptions
+from tenure.client.worker_options import WorkerOptions, WorkerSettings
 from tenure.core import checks
-from tenure.core.operations import Beat
+from tenure.core.operations import Heartbeat
 from tenure.errors import ConfigurationError
-from tenure.worker.async_executor import LoopSlots
-from tenure.worker.background_tasks import Duties, Duty
+from tenure.worker.async_executor import AsyncExecutor
+from tenure.worker.background_tasks import BackgroundTask, BackgroundTasks
 from tenure.worker.claimer import Claimer
-from tenure.worker.heartbeat import Presence, Strangers
+from tenure.worker.heartbeat import Registration, UnhandledTypes
 from tenure.worker.janitor import Janitor
-from tenure.worker.poller import Lookout
-from tenure.worker.run_queue import Board
+from tenure.worker.poller import Poller
+from tenure.worker.run_queue import RunQueue
 from tenure.worker.scheduler import Scheduler
-from tenure.worker.sources import Sources, homes_of, settings_for, sources_of, supplies_of
-from tenure.worker.started_jobs import Ledger
-from tenure.worker.status import Vitals
-from tenure.worker.status_reporter import Heart
+from tenure.worker.sources import Sources, all_jobs_of, build_work_sources, resolve_sources, settings_for
+from tenure.worker.started_jobs import StartedJobs
+from tenure.worker.status import WorkerStatus
+from tenure.worker.status_reporter import StatusReporter
 from tenure.worker.summary import Summary
-from tenure.worker.thread_executor import ThreadSlots
+from tenure.worker.thread_executor import ThreadExecutor
 from tenure.worker.watchdog import Watchdog
-from tenure.worker.work_source import Supply
+from tenure.worker.work_source import WorkSource
 
 log = logging.getLogger(__name__)
 
-USED = "a worker runs once; make another"
+ALREADY_RUN = "this worker has already run; create another"
 
-PATIENCE = 5.0
+THREAD_EXIT_TIMEOUT = 5.0
 """Seconds that an event loop has to end when all jobs have ended. One that stands still is left behind."""
-STEP = 0.5
+SIGNAL_CHECK_INTERVAL = 0.5
 """Seconds after which a signal is noticed at the latest."""
 
 
@@ -58,40 +58,43 @@ class Worker:
     whoever watches over its process what it has started, and how it is.
     """
 
-    def __init__(self, sources: Sources, options: WorkerOptions, ledger: Ledger | None = None) -> None:
-        self._sources = sources_of(sources)
-        self._homes = homes_of(self._sources)
-        self._settings: Settings = settings_for(options, self._sources)
-        self._supplies = supplies_of(self._sources, self._settings)
-        self._refuse_async_blocks_around_sync_tasks()
-        self._board = Board(self._settings.concurrency, self._hand_over)
-        self._lookouts: dict[Supply, Lookout] = {}
+    def __init__(self, sources: Sources, options: WorkerOptions, started_jobs: StartedJobs | None = None) -> None:
+        self._sources = resolve_sources(sources)
+        self._all_jobs = all_jobs_of(self._sources)
+        self._settings: WorkerSettings = settings_for(options, self._sources)
+        self._work_sources = build_work_sources(self._sources, self._settings)
+        self._reject_async_blocks_around_sync_tasks()
+        self._run_queue = RunQueue(self._settings.concurrency, self._submit)
+        self._pollers: dict[WorkSource, Poller] = {}
         self._claimer = Claimer(
             name=self.name,
-            supplies=self._supplies,
-            board=self._board,
-            watch=lambda supply: self._lookouts[supply].watch(),
+            sources=self._work_sources,
+            run_queue=self._run_queue,
+            arm_poller=lambda source: self._pollers[source].arm(),
             interrupt=self._interrupt,
             grace=self._settings.grace,
             drain=self._settings.drain,
-            is_closed=lambda: any(source._is_closed for source in (*self._sources, *self._homes)),
-            ledger=ledger,
+            is_closed=lambda: any(source._is_closed for source in (*self._sources, *self._all_jobs)),
+            started_jobs=started_jobs,
         )
-        self._ledger = ledger
-        if ledger is not None:
-            ledger.open(self.name)
-        for supply in self._supplies:
-            self._lookouts[supply] = Lookout(
-                supply.store, supply.request.queues, tuple(supply.handlers), partial(self._claimer.look, supply)
+        self._started_jobs = started_jobs
+        if started_jobs is not None:
+            started_jobs.write_name(self.name)
+        for source in self._work_sources:
+            self._pollers[source] = Poller(
+                source.store,
+                source.claim_request.queues,
+                tuple(source.handlers),
+                partial(self._claimer.request_poll, source),
             )
-        self._loop_slots: LoopSlots | None = None
-        self._thread_slots: ThreadSlots | None = None
+        self._async_executor: AsyncExecutor | None = None
+        self._thread_executor: ThreadExecutor | None = None
         self._watchdog: Watchdog | None = None
         self._started: Future[None] = Future()
         self._ended: Future[None] = Future()
-        self._left: Future[None] = Future()
-        self._is_hurried = False
-        self._say_that_it_stops: Callable[[], None] = lambda: None
+        self._lifespans_exited: Future[None] = Future()
+        self._skips_grace = False
+        self._publish_stop: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -108,10 +111,10 @@ class Worker:
         """What it did so far."""
         return self._claimer.summary
 
-    def vitals(self) -> Vitals:
+    def status(self) -> WorkerStatus:
         """Return how it is now. This asks nobody, and may be called from anywhere."""
-        running = len(self._board.begun())
-        return Vitals(
+        running = len(self._run_queue.started_runs())
+        return WorkerStatus(
             name=self.name,
             pid=os.getpid(),
             is_ready=self._started.done() and self._started.exception() is None,
@@ -119,7 +122,7 @@ class Worker:
             is_store_failing=self._claimer.is_store_failing,
             quiet_for=0.0 if self._watchdog is None else self._watchdog.quiet_for(),
             running=running,
-            waiting=max(0, self._board.size - running),
+            buffered=max(0, self._run_queue.size - running),
             summary=replace(self.summary),
         )
 
@@ -128,14 +131,14 @@ class Worker:
 
         This returns at once, and may be called from anywhere.
         """
-        self._is_hurried = self._is_hurried or now
+        self._skips_grace = self._skips_grace or now
         self._claimer.stop(now=now)
-        self._say_that_it_stops()
+        self._publish_stop()
 
-    def retire(self) -> None:
+    def quiet(self) -> None:
         """Claim no more, and end when the handlers have, however long they take. A stop ends that, after its grace."""
-        self._claimer.retire()
-        self._say_that_it_stops()
+        self._claimer.quiet()
+        self._publish_stop()
 
     def __enter__(self) -> Self:
         self.start()
@@ -149,12 +152,12 @@ class Worker:
 
     def start(self) -> None:
         """Begin to run jobs, in threads of its own."""
-        self._must_be_new()
+        self._require_unstarted()
         run = copy_context().run
         self._thread = threading.Thread(target=run, args=(self._run_loop,), name="tenure-worker", daemon=True)
         self._thread.start()
         try:
-            _result_of(self._started)
+            _wait_for(self._started)
         except BaseException:
             self.stop(now=True)
             raise
@@ -164,13 +167,15 @@ class Worker:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        _result_of(self._ended)
+        _wait_for(self._ended)
         # Lifespans have the time that they need to be left, unless there is none, or a handler may block the loop.
-        while thread.is_alive() and not (self._left.done() or self._is_hurried or self._claimer.has_abandoned):
-            wait([self._left], STEP)
-        thread.join(0.0 if self._claimer.is_loop_stalled else PATIENCE)
+        while thread.is_alive() and not (
+            self._lifespans_exited.done() or self._skips_grace or self._claimer.has_abandoned
+        ):
+            wait([self._lifespans_exited], SIGNAL_CHECK_INTERVAL)
+        thread.join(0.0 if self._claimer.is_loop_blocked else THREAD_EXIT_TIMEOUT)
         if thread.is_alive():
-            log.warning("the event loop of worker %s does not end, and is left behind", self.name)
+            log.warning("event loop of worker %s did not stop; abandoning it", self.name)
         if self._error is not None:
             raise self._error
 
@@ -178,11 +183,11 @@ class Worker:
         """Run on the present event loop until it is stopped."""
         try:
             async with AsyncExitStack() as lifespans:
-                for home in self._homes:
-                    for lifespan in home._lifespans:
-                        await _enter(lifespans, lifespan())
+                for jobs in self._all_jobs:
+                    for lifespan in jobs._lifespans:
+                        await _enter_lifespan(lifespans, lifespan())
                 await self._serve()
-            self._left.set_result(None)
+            self._lifespans_exited.set_result(None)
         except BaseException as exc:
             if not self._started.done():
                 self._started.set_exception(exc)
@@ -202,34 +207,41 @@ class Worker:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         # Both here: so handlers of both kinds see the context variables of the caller and of the lifespans.
-        self._loop_slots = LoopSlots(loop, self._board, self._claimer, self._ledger)
-        self._thread_slots = ThreadSlots(self._board, self._claimer, self._ledger)
-        watchdog = self._watchdog = Watchdog(loop, self._claimer, self._board, self._give_up, self._interrupt)
-        presences = [self._presence_in(home, watchdog) for home in self._homes]
+        self._async_executor = AsyncExecutor(loop, self._run_queue, self._claimer, self._started_jobs)
+        self._thread_executor = ThreadExecutor(self._run_queue, self._claimer, self._started_jobs)
+        watchdog = self._watchdog = Watchdog(loop, self._claimer, self._run_queue, self._abandon_run, self._interrupt)
+        registrations = [self._registration_in(jobs, watchdog) for jobs in self._all_jobs]
         # A store that cannot be used is told here and now; one that goes away later is waited for.
-        for presence in presences:
-            await run_alone(presence.show)
-        duties = Duties([*(presence.show for presence in presences), *self._own_duties()])
-        self._say_that_it_stops = lambda: duties.hurry(*(presence.show for presence in presences))
-        self._say_hello()
-        lookouts = list(self._lookouts.values())
-        parts: list[_Closable] = [duties, watchdog, *lookouts, self._thread_slots]
-        threads = [*(_thread("lookout", lookout.run) for lookout in lookouts), _thread("duties", duties.run)]
-        heart = None if self._ledger is None else Heart(self._ledger, self.vitals)
-        if heart is not None:
-            parts.append(heart)
-            threads.append(_thread("heart", heart.run))
-        conduct = self._conduct(presences, parts, threads)
+        for registration in registrations:
+            await run_in_new_thread(registration.refresh)
+        tasks = BackgroundTasks([*(registration.refresh for registration in registrations), *self._background_tasks()])
+        self._publish_stop = lambda: tasks.run_now(*(registration.refresh for registration in registrations))
+        self._log_start()
+        pollers = list(self._pollers.values())
+        parts: list[_Closable] = [tasks, watchdog, *pollers, self._thread_executor]
+        threads = [
+            *(_background_thread("poller", poller.run) for poller in pollers),
+            _background_thread("background-tasks", tasks.run),
+        ]
+        reporter = None if self._started_jobs is None else StatusReporter(self._started_jobs, self.status)
+        if reporter is not None:
+            parts.append(reporter)
+            threads.append(_background_thread("status-reporter", reporter.run))
+        claimer_main = self._build_claimer_main(registrations, parts, threads)
         # The claimer last: what it needs is there, or is told to be missing before anything is claimed.
-        for thread in (*threads, _thread("watchdog", watchdog.run), _thread("claimer", conduct)):
+        for thread in (
+            *threads,
+            _background_thread("watchdog", watchdog.run),
+            _background_thread("claimer", claimer_main),
+        ):
             thread.start()
         self._started.set_result(None)
-        if heart is not None:
-            heart.beat()
-        await self._until_ended()
-        await self._loop_slots.close()
+        if reporter is not None:
+            reporter.report_now()
+        await self._wait_until_ended()
+        await self._async_executor.close()
 
-    async def _until_ended(self) -> None:
+    async def _wait_until_ended(self) -> None:
         """Wait for the claimer to end. A cancel asks it to; a second one does not wait for handlers."""
         ended = asyncio.wrap_future(self._ended)
         cancels = 0
@@ -243,26 +255,26 @@ class Worker:
         if cancels:
             raise asyncio.CancelledError
 
-    def _conduct(
-        self, presences: Sequence[Presence], parts: Sequence["_Closable"], threads: Sequence[threading.Thread]
+    def _build_claimer_main(
+        self, registrations: Sequence[Registration], parts: Sequence["_Closable"], threads: Sequence[threading.Thread]
     ) -> Callable[[], None]:
         def conduct() -> None:
             error: BaseException | None = None
             try:
                 self._claimer.run()
-            except BaseException as exc:  # noqa: BLE001 - whoever waits for the worker is told
+            except BaseException as exc:  # noqa: BLE001 - raised again in `join` or `serve`
                 error = exc
             for part in parts:
                 part.close()
             # When the worker has ended, nothing of it uses the store any more.
             for thread in threads:
-                thread.join(PATIENCE)
+                thread.join(THREAD_EXIT_TIMEOUT)
             if not self._claimer.is_store_failing:
-                for presence in presences:
-                    presence.sign_off()
-            if self._ledger is not None:
-                self._ledger.seal()
-            log.info("the worker %s has ended: %s", self.name, self.summary)
+                for registration in registrations:
+                    registration.deregister()
+            if self._started_jobs is not None:
+                self._started_jobs.mark_clean_exit()
+            log.info("worker %s stopped: %s", self.name, self.summary)
             # It may have ended before, by what went wrong at the start.
             if self._ended.done():
                 return
@@ -276,106 +288,108 @@ class Worker:
     def _run_loop(self) -> None:
         try:
             asyncio.run(self.serve())
-        except BaseException as exc:  # noqa: BLE001 - whoever waits is told
+        except BaseException as exc:  # noqa: BLE001 - raised again in `join`
             self._error = exc
 
-    def _own_duties(self) -> Sequence[Duty]:
-        duties: list[Duty] = []
+    def _background_tasks(self) -> Sequence[BackgroundTask]:
+        tasks: list[BackgroundTask] = []
         for jobs in (source for source in self._sources if isinstance(source, Jobs)):
             store = jobs._backend
-            duties += [Strangers(store).look, Janitor(store, jobs.keep).clean]
-            duties += [
-                Scheduler(store, each).give_out
+            tasks += [UnhandledTypes(store).check, Janitor(store, jobs.retention).purge]
+            tasks += [
+                Scheduler(store, each).enqueue_due
                 for each in jobs._periodic.values()
                 if each.call.task.type in self._types_in(jobs) and not self._settings.drain
             ]
-        return duties
+        return tasks
 
-    def _hand_over(self, runs: Sequence[Run]) -> None:
-        in_loop = [run for run in runs if run.handler.is_async]
-        if in_loop and self._loop_slots is not None:
-            self._loop_slots.hand_over(in_loop)
-        if len(in_loop) < len(runs) and self._thread_slots is not None:
-            self._thread_slots.hand_over([run for run in runs if not run.handler.is_async])
+    def _submit(self, runs: Sequence[Run]) -> None:
+        async_runs = [run for run in runs if run.handler.is_async]
+        if async_runs and self._async_executor is not None:
+            self._async_executor.submit(async_runs)
+        if len(async_runs) < len(runs) and self._thread_executor is not None:
+            self._thread_executor.submit([run for run in runs if not run.handler.is_async])
 
-    def _interrupt(self, run: Run, why: Stop) -> None:
-        slots = self._loop_slots if run.handler.is_async else self._thread_slots
-        if slots is not None:
-            slots.stop(run, why)
+    def _interrupt(self, run: Run, reason: StopReason) -> None:
+        executor = self._async_executor if run.handler.is_async else self._thread_executor
+        if executor is not None:
+            executor.stop(run, reason)
 
-    def _give_up(self, run: Run) -> None:
+    def _abandon_run(self, run: Run) -> None:
         """Let the lease of a handler run out that does not end, and give its slot to others."""
-        run.handler.supply.keeper.end(run.lease)
-        self._board.give_up(run)
-        self._claimer.look()
+        run.handler.source.keeper.end(run.lease)
+        self._run_queue.abandon_run(run)
+        self._claimer.request_poll()
 
-    def _presence_in(self, home: Jobs, watchdog: Watchdog) -> Presence:
+    def _registration_in(self, jobs: Jobs, watchdog: Watchdog) -> Registration:
         """Return how it is shown in the registry of a Jobs: with the types of its tasks, and tables made with it."""
         settings = self._settings
-        tables = tuple(each.name for each in self._sources if isinstance(each, Table) and each._home is home)
-        queues = settings.queues if home in self._sources else ()
-        beat = Beat(
+        tables = tuple(each.name for each in self._sources if isinstance(each, Table) and each._jobs is jobs)
+        queues = settings.queues if jobs in self._sources else ()
+        heartbeat = Heartbeat(
             name=settings.name,
             host=platform.node(),
             pid=os.getpid(),
             version=version("tenure"),
             concurrency=settings.concurrency,
             queues=None if queues is None else (*queues, *tables),
-            types=(*self._types_in(home), *tables),
+            types=(*self._types_in(jobs), *tables),
         )
-        return Presence(home._backend, beat, watchdog.quiet_for, lambda: self._claimer.is_stopping)
+        return Registration(jobs._backend, heartbeat, watchdog.quiet_for, lambda: self._claimer.is_stopping)
 
     def _types_in(self, source: Jobs | Table[Any]) -> tuple[str, ...]:
         """Return the types that it runs of one source."""
-        return next((tuple(each.handlers) for each in self._supplies if self._sources[each.number] is source), ())
+        return next((tuple(each.handlers) for each in self._work_sources if self._sources[each.index] is source), ())
 
     @property
     def _types(self) -> list[str]:
-        return [type for supply in self._supplies for type in supply.handlers]
+        return [type for source in self._work_sources for type in source.handlers]
 
-    def _say_hello(self) -> None:
+    def _log_start(self) -> None:
         settings = self._settings
-        queues = "every queue" if settings.queues is None else f"the queues {', '.join(settings.queues)}"
+        queues = "all queues" if settings.queues is None else f"queues {', '.join(settings.queues)}"
         tasks = ", ".join(
             each for source in self._sources if isinstance(source, Jobs) for each in self._types_in(source)
         )
-        tables = ", ".join(source.spec.shown for source in self._sources if isinstance(source, Table))
-        what = [f"{tasks} from {queues}"] * bool(tasks) + [f"the rows of {tables}"] * bool(tables)
-        log.info("the worker %s runs %s, %s at a time", settings.name, " and ".join(what), settings.concurrency)
+        tables = ", ".join(source.spec.display_name for source in self._sources if isinstance(source, Table))
+        parts = [f"tasks {tasks} from {queues}"] * bool(tasks) + [f"rows of {tables}"] * bool(tables)
+        log.info("worker %s started: %s; concurrency %s", settings.name, " and ".join(parts), settings.concurrency)
 
-    def _refuse_async_blocks_around_sync_tasks(self) -> None:
-        for handler in (each for supply in self._supplies for each in supply.handlers.values() if not each.is_async):
+    def _reject_async_blocks_around_sync_tasks(self) -> None:
+        for handler in (
+            each for source in self._work_sources for each in source.handlers.values() if not each.is_async
+        ):
             for around in handler.arounds:
                 if inspect.isasyncgenfunction(inspect.unwrap(around)):
                     raise ConfigurationError(
-                        f"{getattr(around, '__name__', around)!r} is an async block, which cannot be put around the "
-                        f"task {handler.type!r}, which is not async; use a block that is not async"
+                        f"{getattr(around, '__name__', around)!r} is an async context manager and cannot wrap the "
+                        f"synchronous task {handler.type!r}; use a synchronous context manager"
                     )
 
-    def _must_be_new(self) -> None:
+    def _require_unstarted(self) -> None:
         if self._started.done() or self._thread is not None:
-            raise ConfigurationError(USED)
+            raise ConfigurationError(ALREADY_RUN)
 
 
 class _Closable(Protocol):
     def close(self) -> None: ...
 
 
-def _thread(name: str, target: Callable[[], None]) -> threading.Thread:
+def _background_thread(name: str, target: Callable[[], None]) -> threading.Thread:
     return threading.Thread(target=target, name=f"tenure-{name}", daemon=True)
 
 
-async def _enter(stack: AsyncExitStack, block: object) -> None:
+async def _enter_lifespan(stack: AsyncExitStack, block: object) -> None:
     if isinstance(block, AbstractContextManager):
         stack.enter_context(block)
     elif isinstance(block, AbstractAsyncContextManager):
         await stack.enter_async_context(block)
     else:
-        raise ConfigurationError(f"lifespan gave {checks.shown(block)}; it has to be a context manager")
+        raise ConfigurationError(f"lifespan returned {checks.short_repr(block)}; return a context manager")
 
 
-def _result_of(future: Future[None]) -> None:
+def _wait_for(future: Future[None]) -> None:
     """Wait for it, in steps: Python notices a signal that comes at the brink of a wait only when that is over."""
     while not future.done():
-        wait([future], STEP)
+        wait([future], SIGNAL_CHECK_INTERVAL)
     future.result()

@@ -10,27 +10,28 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from tenure.backends.memory.enqueue_order import Catalogue
-from tenure.backends.memory.event_counts import Tally
-from tenure.backends.memory.index import Index
-from tenure.backends.memory.record import Record
-from tenure.backends.memory.registry import Registry
+from tenure.backends.memory.enqueue_order import EnqueueOrder
+from tenure.backends.memory.event_counts import EventCounts
+from tenure.backends.memory.index import JobIndex
+from tenure.backends.memory.record import StoredJob
+from tenure.backends.memory.registry import WorkerRegistry
 from tenure.backends.memory.schedules import Schedules
 from tenure.backends.memory.search import find_page
-from tenure.backends.memory.undo_log import Journal
+from tenure.backends.memory.undo_log import UndoLog
 from tenure.backends.memory.waiters import Waiter, Waiters
-from tenure.backends.protocol import SWEEP, Clock
-from tenure.core.job import Entry, Outcome, State
+from tenure.backends.protocol import SWEEP, StoreClock
+from tenure.core.job import JobRecord, Outcome, State
 from tenure.core.operations import (
-    Beat,
     Claimed,
+    ClaimOutlook,
     ClaimRequest,
     Count,
     Enqueued,
     Event,
     Extension,
+    Heartbeat,
     Hold,
-    Holding,
+    HoldStatus,
     Move,
     Moved,
     Page,
@@ -42,15 +43,14 @@ from tenure.core.operations import (
     Schema,
     Settlement,
     Slot,
-    Standing,
     Stats,
-    Worker,
+    WorkerInfo,
 )
-from tenure.core.schedules import checked_name, outstanding
-from tenure.core.transitions import DELETABLE, move_note, refusal, released
+from tenure.core.schedules import check_schedule, outstanding_slots
+from tenure.core.transitions import DELETABLE, build_release, move_note, refusal
 from tenure.errors import KeyTaken, StoreUnavailable, TenureError
 
-EVENTS = {outcome: Event(outcome) for outcome in Outcome}
+EVENT_BY_OUTCOME = {outcome: Event(outcome) for outcome in Outcome}
 
 
 def _wall_clock() -> datetime:
@@ -60,39 +60,39 @@ def _wall_clock() -> datetime:
 class Memory:
     """A `Backend` in this process. It ends with the process."""
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
+    def __init__(self, *, clock: StoreClock | None = None) -> None:
         self._clock = clock or _wall_clock
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._sequence = 0
-        self._index = Index()
-        self._catalogue = Catalogue()
-        self._journal = Journal()
-        self._tally = Tally()
+        self._index = JobIndex()
+        self._enqueue_order = EnqueueOrder()
+        self._undo_log = UndoLog()
+        self._event_counts = EventCounts()
         self._waiters = Waiters()
-        self._registry = Registry()
+        self._registry = WorkerRegistry()
         self._schedules = Schedules()
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
         with self._locked() as now:
-            return self._enqueue(entries, now)
+            return self._enqueue(records, now)
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
-        name = checked_name(name, slots)
+        name = check_schedule(name, slots)
         with self._locked() as now:
             before = self._schedules.last_at(name)
-            given_out = outstanding(slots, before or now)
-            enqueued = self._enqueue([slot.entry for slot in given_out], now)
-            last_at = given_out[-1].at if given_out else before or now
-            self._journal.note_schedule(name, before)
-            self._schedules.note(name, last_at)
+            new_slots = outstanding_slots(slots, before or now)
+            enqueued = self._enqueue([slot.record for slot in new_slots], now)
+            last_at = new_slots[-1].at if new_slots else before or now
+            self._undo_log.record_schedule(name, before)
+            self._schedules.record(name, last_at)
             return Scheduled(now=now, last_at=last_at, ids=[each.id for each in enqueued])
 
     def claim(self, request: ClaimRequest) -> Claimed:
         with self._locked() as now:
             return self._claim(request, now)
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         with self._locked() as now:
             return [self._extend(each, now) for each in extensions]
 
@@ -110,8 +110,8 @@ class Memory:
         with self._locked() as now:
             if worker is None:
                 return self._reap_expired(now, limit)
-            held = sorted(self._index.held_by_worker(worker), key=lambda record: (record.leased_until, record.sequence))
-            return [self._reap(record, now, started, is_said_dead=True) for record in held[:limit]]
+            held = sorted(self._index.held_by_worker(worker), key=lambda job: (job.leased_until, job.sequence))
+            return [self._reap(job, now, started, is_reported_dead=True) for job in held[:limit]]
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         note = move_note(move, reason)
@@ -125,9 +125,9 @@ class Memory:
     def purge(self, purge: Purge) -> int:
         with self._locked() as now:
             before = now - timedelta(seconds=purge.older_than)
-            old = self._index.finished_before(before, purge.states, purge.queues, purge.limit)
-            for record in old:
-                self._forget(record)
+            old = self._index.pop_finished(before, purge.states, purge.queues, purge.limit)
+            for job in old:
+                self._delete_job(job)
             return len(old)
 
     def pause(self, queues: Sequence[str]) -> None:
@@ -141,29 +141,29 @@ class Memory:
 
     def find(self, query: Query) -> Page:
         with self._locked() as now:
-            return find_page(self._index.records, self._catalogue, query, now)
+            return find_page(self._index.jobs, self._enqueue_order, query, now)
 
     def stats(self) -> Stats:
         with self._locked() as now:
             return Stats(rows=tuple(self._index.stats_rows(now)), paused=tuple(sorted(self._index.paused)))
 
-    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+    def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
         with self._locked() as now:
-            record = self._index.records.get(id)
-            return None if record is None else self._standing(record, queues, types, now)
+            job = self._index.jobs.get(id)
+            return None if job is None else self._explain(job, queues, types, now)
 
     def counts(self, since: float) -> list[Count]:
         with self._locked() as now:
-            return self._tally.rows(since, now)
+            return self._event_counts.rows(since, now)
 
-    def beat(self, beat: Beat, ttl: float) -> None:
+    def beat(self, beat: Heartbeat, ttl: float) -> None:
         with self._locked() as now:
             self._registry.beat(beat, ttl, now)
 
     def migrate(self) -> Schema:
         return Schema(before=1, now=1)
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerInfo]:
         with self._locked() as now:
             return self._registry.workers(lambda name: len(self._index.held_by_worker(name)), now)
 
@@ -183,7 +183,7 @@ class Memory:
                 self._waiters.discard(waiter)
 
     def close(self) -> None:
-        if self._is_here():
+        if self._is_in_this_process():
             with self._locked():
                 self._waiters.wake_all()
 
@@ -191,189 +191,189 @@ class Memory:
     def _locked(self) -> Iterator[datetime]:
         """Hold the store, and give the moment at which it is held."""
         # Before the lock: a child of a fork has a copy of the store, and of a lock that nobody there will release.
-        if not self._is_here():
+        if not self._is_in_this_process():
             raise StoreUnavailable(
-                f"this memory store belongs to process {self._process}, and a forked process ({os.getpid()}) has only "
-                "a copy of it; use a store that processes can share"
+                f"this memory store belongs to process {self._process}; the forked process {os.getpid()} has only "
+                "a copy. Use a store that processes can share, such as SQLite"
             )
         with self._lock:
-            if self._journal.is_open:
+            if self._undo_log.is_open:
                 self._recover()
-            self._journal.is_open = True
+            self._undo_log.is_open = True
             try:
                 yield self._clock()
             except TenureError:
                 # A request that is refused has changed nothing.
-                self._journal.close()
+                self._undo_log.close()
                 raise
-            self._journal.close()
+            self._undo_log.close()
 
     def _recover(self) -> None:
         """Undo an operation that an exception, such as KeyboardInterrupt, broke off half-way."""
-        now, index, catalogue = self._clock(), Index(), Catalogue()
+        now, index, enqueue_order = self._clock(), JobIndex(), EnqueueOrder()
         index.paused = self._index.paused
-        records = self._journal.undone(self._index.records)
-        for record in sorted(records.values(), key=lambda record: record.sequence):
-            index.add(record, now)
-            catalogue.add(record.sequence, record.entry.id)
+        jobs = self._undo_log.roll_back(self._index.jobs)
+        for job in sorted(jobs.values(), key=lambda job: job.sequence):
+            index.add(job, now)
+            enqueue_order.add(job.sequence, job.entry.id)
         # Only now, and before the journal is closed: this may be broken off as well, and then begins again.
-        self._index, self._catalogue = index, catalogue
-        self._schedules.restore(self._journal.schedules)
-        self._journal.close()
+        self._index, self._enqueue_order = index, enqueue_order
+        self._schedules.restore(self._undo_log.schedules)
+        self._undo_log.close()
 
-    def _is_here(self) -> bool:
+    def _is_in_this_process(self) -> bool:
         return os.getpid() == self._process
 
-    def _enqueue(self, entries: Sequence[Entry], now: datetime) -> list[Enqueued]:
-        planned: dict[str, Entry] = {}
+    def _enqueue(self, records: Sequence[JobRecord], now: datetime) -> list[Enqueued]:
+        planned: dict[str, JobRecord] = {}
         keys: dict[tuple[str, str], str] = {}
-        answers = [self._plan(entry, planned, keys) for entry in entries]
-        for entry in planned.values():
-            self._store(entry, now)
-        return answers
+        results = [self._plan(record, planned, keys) for record in records]
+        for record in planned.values():
+            self._store(record, now)
+        return results
 
-    def _plan(self, entry: Entry, planned: dict[str, Entry], keys: dict[tuple[str, str], str]) -> Enqueued:
+    def _plan(self, record: JobRecord, planned: dict[str, JobRecord], keys: dict[tuple[str, str], str]) -> Enqueued:
         """Decide what becomes of an entry, and change nothing yet: a later one may refuse them all."""
-        if entry.id in self._index.records or entry.id in planned:
-            return Enqueued(id=entry.id, created=False)
-        if entry.key is not None:
-            holder = self._index.key_holder(entry.queue, entry.key) or keys.get((entry.queue, entry.key))
-            if holder is not None and entry.on_conflict == "raise":
-                raise KeyTaken(key=entry.key, queue=entry.queue, id=holder)
+        if record.id in self._index.jobs or record.id in planned:
+            return Enqueued(id=record.id, created=False)
+        if record.key is not None:
+            holder = self._index.key_holder(record.queue, record.key) or keys.get((record.queue, record.key))
+            if holder is not None and record.on_conflict == "raise":
+                raise KeyTaken(key=record.key, queue=record.queue, id=holder)
             if holder is not None:
                 return Enqueued(id=holder, created=False)
-            keys[entry.queue, entry.key] = entry.id
-        planned[entry.id] = entry
-        return Enqueued(id=entry.id, created=True)
+            keys[record.queue, record.key] = record.id
+        planned[record.id] = record
+        return Enqueued(id=record.id, created=True)
 
-    def _store(self, entry: Entry, now: datetime) -> None:
+    def _store(self, record: JobRecord, now: datetime) -> None:
         self._sequence += 1
-        run_at = entry.run_at or (now + timedelta(seconds=entry.delay) if entry.delay else now)
-        record = Record(entry=entry, sequence=self._sequence, created_at=now, run_at=run_at)
-        self._journal.note_new(record)
-        self._catalogue.add(record.sequence, entry.id)
-        self._tally.add(entry.queue, Event.ENQUEUED, now)
-        self._add(record, now)
+        run_at = record.run_at or (now + timedelta(seconds=record.delay) if record.delay else now)
+        job = StoredJob(entry=record, sequence=self._sequence, created_at=now, run_at=run_at)
+        self._undo_log.record_new(job)
+        self._enqueue_order.add(job.sequence, record.id)
+        self._event_counts.add(record.queue, Event.ENQUEUED, now)
+        self._reindex(job, now)
 
-    def _take_out(self, record: Record) -> None:
+    def _unindex(self, job: StoredJob) -> None:
         """Take a record out of the index before it changes."""
-        self._journal.note(record)
-        self._index.remove(record)
+        self._undo_log.record(job)
+        self._index.remove(job)
 
-    def _add(self, record: Record, now: datetime) -> None:
+    def _reindex(self, job: StoredJob, now: datetime) -> None:
         """Put a record back after it changed, and wake who may want to know."""
-        self._index.add(record, now)
-        if record.state is State.QUEUED:
-            self._waiters.wake(record.entry.queue, record.entry.type, is_due=record.run_at <= now)
+        self._index.add(job, now)
+        if job.state is State.QUEUED:
+            self._waiters.wake(job.entry.queue, job.entry.type, is_due=job.run_at <= now)
 
     def _claim(self, request: ClaimRequest, now: datetime) -> Claimed:
-        records = sorted(self._index.held_by_token(request.token), key=lambda record: record.order)
-        if not records:
+        jobs = sorted(self._index.held_by_token(request.token), key=lambda job: job.claim_order)
+        if not jobs:
             self._reap_expired(now, SWEEP)
-            records = self._index.pop_due(request.queues, request.types, now, request.limit)
-            for record in records:
-                self._journal.note(record)
-                record.take(request, now)
-                self._index.add(record, now)
-                self._tally.add(record.entry.queue, Event.CLAIMED, now)
-        return Claimed(jobs=[record.job() for record in records])
+            jobs = self._index.pop_due(request.queues, request.types, now, request.limit)
+            for job in jobs:
+                self._undo_log.record(job)
+                job.take(request, now)
+                self._index.add(job, now)
+                self._event_counts.add(job.entry.queue, Event.CLAIMED, now)
+        return Claimed(jobs=[job.job() for job in jobs])
 
-    def _extend(self, extension: Extension, now: datetime) -> Holding:
-        record = self._index.records.get(extension.hold.id)
-        if record is None or not record.is_held_by(extension.hold):
-            return Holding.LOST
-        self._journal.note(record)
-        record.extend(extension, now)
-        self._index.note_lease(record)
-        return Holding.CANCEL_REQUESTED if record.cancel_requested else Holding.HELD
+    def _extend(self, extension: Extension, now: datetime) -> HoldStatus:
+        job = self._index.jobs.get(extension.hold.id)
+        if job is None or not job.is_held_by(extension.hold):
+            return HoldStatus.LOST
+        self._undo_log.record(job)
+        job.extend(extension, now)
+        self._index.index_lease(job)
+        return HoldStatus.CANCEL_REQUESTED if job.cancel_requested else HoldStatus.HELD
 
     def _settle(self, settlement: Settlement, now: datetime) -> bool:
-        record = self._index.records.get(settlement.hold.id)
-        if record is None:
+        job = self._index.jobs.get(settlement.hold.id)
+        if job is None:
             return False
-        if not record.is_held_by(settlement.hold):
-            landed = record.has_ended_by(settlement)
+        if not job.is_held_by(settlement.hold):
+            landed = job.landed_before(settlement)
             if not landed:
-                self._tally.add(record.entry.queue, Event.REFUSED, now)
+                self._event_counts.add(job.entry.queue, Event.REFUSED, now)
             return landed
-        self._take_out(record)
-        record.settle(settlement, now)
-        self._add(record, now)
-        self._tally.add(record.entry.queue, EVENTS[settlement.outcome], now)
+        self._unindex(job)
+        job.settle(settlement, now)
+        self._reindex(job, now)
+        self._event_counts.add(job.entry.queue, EVENT_BY_OUTCOME[settlement.outcome], now)
         return True
 
     def _reap_expired(self, now: datetime, limit: int) -> list[Reaped]:
         reaped: list[Reaped] = []
-        while len(reaped) < limit and (record := self._index.expired(now)) is not None:
-            reaped.append(self._reap(record, now))
+        while len(reaped) < limit and (job := self._index.first_expired(now)) is not None:
+            reaped.append(self._reap(job, now))
         return reaped
 
     def _reap(
-        self, record: Record, now: datetime, started: Collection[str] | None = None, *, is_said_dead: bool = False
+        self, job: StoredJob, now: datetime, started: Collection[str] | None = None, *, is_reported_dead: bool = False
     ) -> Reaped:
-        worker, fence = str(record.worker), record.fence
-        self._take_out(record)
-        if started is None or record.entry.id in started:
-            record.expire(self._registry.known(worker, now), now, is_said_dead=is_said_dead)
+        worker, fence = str(job.worker), job.fence
+        self._unindex(job)
+        if started is None or job.entry.id in started:
+            job.expire(self._registry.find(worker, now), now, is_reported_dead=is_reported_dead)
             event = Event.EXPIRED
         else:
-            record.settle(released(Hold(id=record.entry.id, fence=fence, token=str(record.token))), now)
+            job.settle(build_release(Hold(id=job.entry.id, fence=fence, token=str(job.token))), now)
             event = Event.RELEASED
-        self._add(record, now)
-        self._tally.add(record.entry.queue, event, now)
-        return Reaped(id=record.entry.id, state=record.state, worker=worker, fence=fence)
+        self._reindex(job, now)
+        self._event_counts.add(job.entry.queue, event, now)
+        return Reaped(id=job.entry.id, state=job.state, worker=worker, fence=fence)
 
     def _move(self, id: str, move: Move, note: str, now: datetime) -> Moved:
-        record = self._index.records.get(id)
-        if record is None:
+        job = self._index.jobs.get(id)
+        if job is None:
             return Moved(id=id, state=None, refusal=Refusal.UNKNOWN)
-        refused = refusal(move, record.state, cancel_requested=record.cancel_requested)
-        if refused is None and move is Move.RETRY and self._index.key_holder(record.entry.queue, record.entry.key):
+        refused = refusal(move, job.state, cancel_requested=job.cancel_requested)
+        if refused is None and move is Move.RETRY and self._index.key_holder(job.entry.queue, job.entry.key):
             refused = Refusal.KEY_TAKEN
         if refused is None:
-            self._take_out(record)
+            self._unindex(job)
             if move is Move.RETRY:
-                record.retry(note, now)
+                job.retry(note, now)
             else:
-                record.cancel(note, now)
-            self._add(record, now)
-            self._tally.add(record.entry.queue, Event.OPERATOR, now)
-        return Moved(id=id, state=record.state, refusal=refused)
+                job.cancel(note, now)
+            self._reindex(job, now)
+            self._event_counts.add(job.entry.queue, Event.OPERATOR, now)
+        return Moved(id=id, state=job.state, refusal=refused)
 
-    def _standing(
-        self, record: Record, queues: Sequence[str] | None, types: Sequence[str] | None, now: datetime
-    ) -> Standing:
-        is_due = record.state is State.QUEUED and record.run_at <= now
-        return Standing(
+    def _explain(
+        self, job: StoredJob, queues: Sequence[str] | None, types: Sequence[str] | None, now: datetime
+    ) -> ClaimOutlook:
+        is_due = job.state is State.QUEUED and job.run_at <= now
+        return ClaimOutlook(
             now=now,
-            job=record.job(),
-            is_paused=record.entry.queue in self._index.paused,
-            ahead=self._index.number_ahead(record, queues, types, now) if is_due else 0,
-            holder=self._registry.known(str(record.worker), now) if record.state is State.RUNNING else None,
+            job=job.job(),
+            is_paused=job.entry.queue in self._index.paused,
+            ahead=self._index.count_ahead(job, queues, types, now) if is_due else 0,
+            holder=self._registry.find(str(job.worker), now) if job.state is State.RUNNING else None,
         )
 
     def _delete(self, id: str) -> Moved:
-        record = self._index.records.get(id)
-        if record is None:
+        job = self._index.jobs.get(id)
+        if job is None:
             return Moved(id=id, state=None, refusal=Refusal.UNKNOWN)
-        if record.state not in DELETABLE:
-            return Moved(id=id, state=record.state, refusal=Refusal.STATE)
-        self._forget(record)
+        if job.state not in DELETABLE:
+            return Moved(id=id, state=job.state, refusal=Refusal.STATE)
+        self._delete_job(job)
         return Moved(id=id, state=None)
 
-    def _forget(self, record: Record) -> None:
-        self._journal.note(record)
-        self._index.forget(record)
-        self._catalogue.remove(record.sequence)
+    def _delete_job(self, job: StoredJob) -> None:
+        self._undo_log.record(job)
+        self._index.delete(job)
+        self._enqueue_order.remove(job.sequence)
 
 
-_named: dict[str, Memory] = {}
-_naming = threading.Lock()
+_named_stores: dict[str, Memory] = {}
+_named_stores_lock = threading.Lock()
 
 
 def open_memory(name: str) -> Memory:
     """Return the store of this name, shared by all who name it in this process; without a name, a new one."""
     if not name:
         return Memory()
-    with _naming:
-        return _named.setdefault(name, Memory())
+    with _named_stores_lock:
+        return _named_stores.setdefault(name, Memory())

@@ -3,36 +3,36 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
-SLACK = 64
+REBUILD_SLACK = 64
 
 
-class Catalogue:
+class EnqueueOrder:
     """Sequence numbers in order, with the id of each. A number that was removed stays until most are such."""
 
-    __slots__ = ("_ids", "_order")
+    __slots__ = ("_ids", "_sequences")
 
     def __init__(self) -> None:
-        self._order: list[int] = []
+        self._sequences: list[int] = []
         self._ids: dict[int, str] = {}
 
     def add(self, sequence: int, id: str) -> None:
-        self._order.append(sequence)
+        self._sequences.append(sequence)
         self._ids[sequence] = id
 
     def remove(self, sequence: int) -> None:
         del self._ids[sequence]
-        if len(self._order) > 2 * len(self._ids) + SLACK:
-            self._order = list(self._ids)
+        if len(self._sequences) > 2 * len(self._ids) + REBUILD_SLACK:
+            self._sequences = list(self._ids)
 
-    def beyond(self, cursor: int | None, *, newest_first: bool) -> Iterator[str]:
+    def ids_beyond(self, cursor: int | None, *, newest_first: bool) -> Iterator[str]:
         """Yield ids in the given direction, from behind the cursor on."""
-        for sequence in self._positions(cursor, newest_first=newest_first):
+        for sequence in self._sequences_beyond(cursor, newest_first=newest_first):
             if (id := self._ids.get(sequence)) is not None:
                 yield id
 
-    def _positions(self, cursor: int | None, *, newest_first: bool) -> Iterable[int]:
+    def _sequences_beyond(self, cursor: int | None, *, newest_first: bool) -> Iterable[int]:
         if newest_first:
-            end = len(self._order) if cursor is None else bisect_left(self._order, cursor)
-            return (self._order[at] for at in range(end - 1, -1, -1))
-        start = 0 if cursor is None else bisect_right(self._order, cursor)
-        return (self._order[at] for at in range(start, len(self._order)))
+            end = len(self._sequences) if cursor is None else bisect_left(self._sequences, cursor)
+            return (self._sequences[at] for at in range(end - 1, -1, -1))
+        start = 0 if cursor is None else bisect_right(self._sequences, cursor)
+        return (self._sequences[at] for at in range(start, len(self._sequences)))

@@ -8,16 +8,16 @@ from tenure.core.operations import COUNTS_KEPT, Count, Event
 MINUTE = timedelta(minutes=1)
 
 
-class Tally:
+class EventCounts:
     def __init__(self) -> None:
         self._minutes: dict[datetime, Counter[tuple[str, Event]]] = {}
-        self._last_at: datetime | None = None
-        self._last: Counter[tuple[str, Event]] = Counter()
+        self._current_minute_at: datetime | None = None
+        self._current_minute: Counter[tuple[str, Event]] = Counter()
 
     def add(self, queue: str, event: Event, now: datetime) -> None:
-        if self._last_at is None or not self._last_at <= now < self._last_at + MINUTE:
-            self._turn_to(now.replace(second=0, microsecond=0))
-        self._last[queue, event] += 1
+        if self._current_minute_at is None or not self._current_minute_at <= now < self._current_minute_at + MINUTE:
+            self._start_minute(now.replace(second=0, microsecond=0))
+        self._current_minute[queue, event] += 1
 
     def rows(self, since: float, now: datetime) -> list[Count]:
         start = (now - timedelta(seconds=min(since, COUNTS_KEPT))).replace(second=0, microsecond=0)
@@ -28,8 +28,8 @@ class Tally:
             for (queue, event), number in sorted(counter.items())
         ]
 
-    def _turn_to(self, minute_at: datetime) -> None:
+    def _start_minute(self, minute_at: datetime) -> None:
         for old in [each for each in self._minutes if each < minute_at - timedelta(seconds=COUNTS_KEPT)]:
             del self._minutes[old]
-        self._last_at = minute_at
-        self._last = self._minutes.setdefault(minute_at, Counter())
+        self._current_minute_at = minute_at
+        self._current_minute = self._minutes.setdefault(minute_at, Counter())

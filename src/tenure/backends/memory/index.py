@@ -9,125 +9,127 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from tenure.backends.memory.lane import Lane
-from tenure.backends.memory.priority_queue import Line, pop_in_order
-from tenure.backends.memory.record import Record
+from tenure.backends.memory.priority_queue import PriorityQueue, pop_in_order
+from tenure.backends.memory.record import StoredJob
 from tenure.backends.protocol import SCAN, SWEEP
 from tenure.core.job import LIVE, State
-from tenure.core.operations import MOST_AHEAD, StatsRow
+from tenure.core.operations import MAX_AHEAD_COUNTED, StatsRow
 
-Names = Sequence[str] | None
+RequestedNames = Sequence[str] | None
 
 
-class Index:
+class JobIndex:
     def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
+        self.jobs: dict[str, StoredJob] = {}
         self.paused: set[str] = set()
         self._lanes: dict[str, dict[str, Lane]] = defaultdict(lambda: defaultdict(Lane))
-        self._leases = Line()
-        self._by_token: dict[str | None, dict[str, Record]] = defaultdict(dict)
-        self._by_worker: dict[str | None, dict[str, Record]] = defaultdict(dict)
+        self._leases_by_expiry = PriorityQueue()
+        self._by_token: dict[str | None, dict[str, StoredJob]] = defaultdict(dict)
+        self._by_worker: dict[str | None, dict[str, StoredJob]] = defaultdict(dict)
         self._by_key: dict[tuple[str, str], str] = {}
-        self._finished: dict[tuple[str, State], Line] = defaultdict(Line)
-        self._numbers: dict[tuple[str, str], Counter[State]] = defaultdict(Counter)
+        self._finished: dict[tuple[str, State], PriorityQueue] = defaultdict(PriorityQueue)
+        self._state_counts: dict[tuple[str, str], Counter[State]] = defaultdict(Counter)
 
-    def add(self, record: Record, now: datetime) -> None:
-        entry, id = record.entry, record.entry.id
-        self.records[id] = record
-        self._numbers[entry.queue, entry.type][record.state] += 1
-        if entry.key is not None and record.state in LIVE:
+    def add(self, job: StoredJob, now: datetime) -> None:
+        entry, id = job.entry, job.entry.id
+        self.jobs[id] = job
+        self._state_counts[entry.queue, entry.type][job.state] += 1
+        if entry.key is not None and job.state in LIVE:
             self._by_key[entry.queue, entry.key] = id
-        if record.state is State.QUEUED:
-            self._lanes[entry.queue][entry.type].put(record, now)
-        elif record.state is State.RUNNING:
-            self.note_lease(record)
-            self._by_token[record.token][id] = record
-            self._by_worker[record.worker][id] = record
+        if job.state is State.QUEUED:
+            self._lanes[entry.queue][entry.type].put(job, now)
+        elif job.state is State.RUNNING:
+            self.index_lease(job)
+            self._by_token[job.token][id] = job
+            self._by_worker[job.worker][id] = job
         else:
-            self._finished[entry.queue, record.state].put((record.finished_at, record.sequence, id))
+            self._finished[entry.queue, job.state].put((job.finished_at, job.sequence, id))
 
-    def remove(self, record: Record) -> None:
-        entry, id = record.entry, record.entry.id
-        self._numbers[entry.queue, entry.type][record.state] -= 1
-        if entry.key is not None and record.state in LIVE:
+    def remove(self, job: StoredJob) -> None:
+        entry, id = job.entry, job.entry.id
+        self._state_counts[entry.queue, entry.type][job.state] -= 1
+        if entry.key is not None and job.state in LIVE:
             del self._by_key[entry.queue, entry.key]
-        if record.state is State.QUEUED:
+        if job.state is State.QUEUED:
             self._lanes[entry.queue][entry.type].discard(id)
             self._drop_lane_if_empty(entry.queue, entry.type)
-        elif record.state is State.RUNNING:
-            self._leases.discard(id)
-            _leave(self._by_token, record.token, id)
-            _leave(self._by_worker, record.worker, id)
+        elif job.state is State.RUNNING:
+            self._leases_by_expiry.discard(id)
+            _remove_from_group(self._by_token, job.token, id)
+            _remove_from_group(self._by_worker, job.worker, id)
         else:
-            line = self._finished[entry.queue, record.state]
-            line.discard(id)
-            if not line:
-                del self._finished[entry.queue, record.state]
+            finished = self._finished[entry.queue, job.state]
+            finished.discard(id)
+            if not finished:
+                del self._finished[entry.queue, job.state]
 
-    def forget(self, record: Record) -> None:
+    def delete(self, job: StoredJob) -> None:
         """Remove a job for good, and its queue and type if it was the last of them."""
-        self.remove(record)
-        del self.records[record.entry.id]
-        if not self._numbers[record.entry.queue, record.entry.type].total():
-            del self._numbers[record.entry.queue, record.entry.type]
+        self.remove(job)
+        del self.jobs[job.entry.id]
+        if not self._state_counts[job.entry.queue, job.entry.type].total():
+            del self._state_counts[job.entry.queue, job.entry.type]
 
-    def note_lease(self, record: Record) -> None:
+    def index_lease(self, job: StoredJob) -> None:
         """Put a running job where its lease says that it runs out."""
-        self._leases.put((record.leased_until, record.sequence, record.entry.id))
+        self._leases_by_expiry.put((job.leased_until, job.sequence, job.entry.id))
 
     def key_holder(self, queue: str, key: str | None) -> str | None:
         """Return the id of the live job that has this key."""
         return None if key is None else self._by_key.get((queue, key))
 
-    def held_by_token(self, token: str) -> list[Record]:
+    def held_by_token(self, token: str) -> list[StoredJob]:
         return list(self._by_token.get(token, {}).values())
 
-    def held_by_worker(self, worker: str) -> list[Record]:
+    def held_by_worker(self, worker: str) -> list[StoredJob]:
         return list(self._by_worker.get(worker, {}).values())
 
-    def expired(self, now: datetime) -> Record | None:
+    def first_expired(self, now: datetime) -> StoredJob | None:
         """Return the running job whose lease ran out first."""
-        first = self._leases.first()
-        return None if first is None or first[0] > now else self.records[first[-1]]
+        first = self._leases_by_expiry.first()
+        return None if first is None or first[0] > now else self.jobs[first[-1]]
 
-    def finished_before(self, moment: datetime, states: Collection[State], queues: Names, limit: int) -> list[Record]:
+    def pop_finished(
+        self, until: datetime, states: Collection[State], queues: RequestedNames, limit: int
+    ) -> list[StoredJob]:
         """Return jobs that ended up to a moment, the oldest first."""
-        lines = [
-            line
-            for (queue, state), line in self._finished.items()
+        finished = [
+            jobs
+            for (queue, state), jobs in self._finished.items()
             if state in states and (queues is None or queue in queues)
         ]
-        return [self.records[id] for id in pop_in_order(lines, limit, until=moment)]
+        return [self.jobs[id] for id in pop_in_order(finished, limit, until=until)]
 
-    def pop_due(self, queues: Names, types: Names, now: datetime, limit: int) -> list[Record]:
+    def pop_due(self, queues: RequestedNames, types: RequestedNames, now: datetime, limit: int) -> list[StoredJob]:
         """Remove the first due jobs of these queues and types, and return them in their order.
 
         Their keys stay taken: what is claimed is still live.
         """
-        records = [self.records[id] for id in pop_in_order(self._promoted(queues, types, now), limit)]
-        for (queue, type), number in Counter((each.entry.queue, each.entry.type) for each in records).items():
-            self._numbers[queue, type][State.QUEUED] -= number
+        jobs = [self.jobs[id] for id in pop_in_order(self._promoted_lanes(queues, types, now), limit)]
+        for (queue, type), number in Counter((each.entry.queue, each.entry.type) for each in jobs).items():
+            self._state_counts[queue, type][State.QUEUED] -= number
             self._drop_lane_if_empty(queue, type)
-        return records
+        return jobs
 
-    def has_due(self, queues: Names, types: Names, now: datetime) -> bool:
-        return any(len(lane.due) for lane in self._promoted(queues, types, now))
+    def has_due(self, queues: RequestedNames, types: RequestedNames, now: datetime) -> bool:
+        return any(len(lane.due) for lane in self._promoted_lanes(queues, types, now))
 
-    def next_at(self, queues: Names, types: Names) -> datetime | None:
+    def next_at(self, queues: RequestedNames, types: RequestedNames) -> datetime | None:
         """Return when the next scheduled job comes due, or the next lease runs out."""
-        lines = [self._leases, *(lane.scheduled for lane in self._open_lanes(queues, types))]
-        return min((first[0] for line in lines if (first := line.first()) is not None), default=None)
+        waiting = [self._leases_by_expiry, *(lane.scheduled for lane in self._unpaused_lanes(queues, types))]
+        return min((first[0] for each in waiting if (first := each.first()) is not None), default=None)
 
-    def number_ahead(self, record: Record, queues: Names, types: Names, now: datetime) -> int:
+    def count_ahead(self, job: StoredJob, queues: RequestedNames, types: RequestedNames, now: datetime) -> int:
         """Return how many due jobs of these queues and types a claim takes before this one, up to `MOST_AHEAD`."""
-        lanes = self._open_lanes(queues, types)
+        lanes = self._unpaused_lanes(queues, types)
         self._promote(lanes, now, SCAN)
         number = 0
         for lane in lanes:
-            number += lane.due.number_before(record.order, MOST_AHEAD - number)
+            number += lane.due.count_before(job.claim_order, MAX_AHEAD_COUNTED - number)
         return number
 
     def stats_rows(self, now: datetime) -> Iterator[StatsRow]:
-        for (queue, type), numbers in sorted(self._numbers.items()):
+        for (queue, type), numbers in sorted(self._state_counts.items()):
             lane = self._lanes.get(queue, {}).get(type, Lane())
             self._promote([lane], now, SCAN)
             yield StatsRow(
@@ -142,18 +144,18 @@ class Index:
                 oldest_due_at=lane.oldest_due_at,
             )
 
-    def _promoted(self, queues: Names, types: Names, now: datetime) -> list[Lane]:
+    def _promoted_lanes(self, queues: RequestedNames, types: RequestedNames, now: datetime) -> list[Lane]:
         """Return the lanes that may be claimed from, after letting in what came due: the oldest, at most `SWEEP`."""
-        lanes = self._open_lanes(queues, types)
+        lanes = self._unpaused_lanes(queues, types)
         self._promote(lanes, now, SWEEP)
         return lanes
 
     def _promote(self, lanes: Iterable[Lane], now: datetime, most: int) -> None:
         for id in pop_in_order((lane.scheduled for lane in lanes), most, until=now):
-            record = self.records[id]
-            self._lanes[record.entry.queue][record.entry.type].promote(record)
+            job = self.jobs[id]
+            self._lanes[job.entry.queue][job.entry.type].promote(job)
 
-    def _open_lanes(self, queues: Names, types: Names) -> list[Lane]:
+    def _unpaused_lanes(self, queues: RequestedNames, types: RequestedNames) -> list[Lane]:
         found = self._lanes.items() if queues is None else ((each, self._lanes.get(each, {})) for each in queues)
         return [
             lane
@@ -170,7 +172,7 @@ class Index:
                 del self._lanes[queue]
 
 
-def _leave(groups: dict[str | None, dict[str, Record]], name: str | None, id: str) -> None:
+def _remove_from_group(groups: dict[str | None, dict[str, StoredJob]], name: str | None, id: str) -> None:
     group = groups[name]
     del group[id]
     if not group:

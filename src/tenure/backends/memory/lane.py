@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from tenure.backends.memory.priority_queue import Line, Place
-from tenure.backends.memory.record import Record
+from tenure.backends.memory.priority_queue import HeapEntry, PriorityQueue
+from tenure.backends.memory.record import StoredJob
 
 
 class Lane:
@@ -15,9 +15,9 @@ class Lane:
     __slots__ = ("_due_by_age", "due", "scheduled")
 
     def __init__(self) -> None:
-        self.due = Line()
-        self.scheduled = Line()
-        self._due_by_age = Line()
+        self.due = PriorityQueue()
+        self.scheduled = PriorityQueue()
+        self._due_by_age = PriorityQueue()
 
     def __len__(self) -> int:
         return len(self.due) + len(self.scheduled)
@@ -27,24 +27,24 @@ class Lane:
         first = self._due_by_age.first()
         return None if first is None else first[0]
 
-    def put(self, record: Record, now: datetime) -> None:
-        if record.run_at <= now:
-            self.promote(record)
+    def put(self, job: StoredJob, now: datetime) -> None:
+        if job.run_at <= now:
+            self.promote(job)
         else:
-            self.scheduled.put(record.age)
+            self.scheduled.put(job.time_order)
 
-    def promote(self, record: Record) -> None:
+    def promote(self, job: StoredJob) -> None:
         """Put a job among the due."""
-        self.scheduled.discard(record.entry.id)
-        self.due.put(record.order)
-        self._due_by_age.put(record.age)
+        self.scheduled.discard(job.entry.id)
+        self.due.put(job.claim_order)
+        self._due_by_age.put(job.time_order)
 
     def discard(self, id: str) -> None:
         self.due.discard(id)
         self._due_by_age.discard(id)
         self.scheduled.discard(id)
 
-    def first(self) -> Place | None:
+    def first(self) -> HeapEntry | None:
         """Return the place of the first due job."""
         return self.due.first()
 

@@ -4,17 +4,17 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from tenure.core.job import FINISHED, HISTORY_KEPT, Ending, Entry, Job, Outcome, Progress, State, build_job
-from tenure.core.operations import ClaimRequest, Extension, Hold, Settlement, Worker
+from tenure.core.job import FINISHED, HISTORY_KEPT, Ending, Job, JobRecord, Outcome, Progress, State, build_job
+from tenure.core.operations import ClaimRequest, Extension, Hold, Settlement, WorkerInfo
 from tenure.core.payload import decode
-from tenure.core.transitions import RULES, expiry_note, is_spent, next_state, overridden
+from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is_exhausted, next_state
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Record:
+class StoredJob:
     """A job that changes. Whoever calls a method holds the store's lock, and keeps the index true."""
 
-    entry: Entry
+    entry: JobRecord
     sequence: int
     created_at: datetime
     run_at: datetime
@@ -35,33 +35,33 @@ class Record:
     finished_at: datetime | None = None
 
     @property
-    def order(self) -> tuple[int, datetime, int, str]:
+    def claim_order(self) -> tuple[int, datetime, int, str]:
         """Where it stands among due jobs."""
         return -self.entry.priority, self.run_at, self.sequence, self.entry.id
 
     @property
-    def age(self) -> tuple[datetime, int, str]:
+    def time_order(self) -> tuple[datetime, int, str]:
         """Where it stands among jobs that wait for their time, and among those whose time has come."""
         return self.run_at, self.sequence, self.entry.id
 
-    def saved(self) -> tuple[object, ...]:
+    def snapshot(self) -> tuple[object, ...]:
         """Return all that can change, to be given to `restore`."""
-        values: tuple[object, ...] = _changing(self)
+        values: tuple[object, ...] = _mutable_values(self)
         return values
 
-    def restore(self, saved: tuple[object, ...]) -> None:
-        for name, value in zip(CHANGING, saved, strict=True):
+    def restore(self, snapshot: tuple[object, ...]) -> None:
+        for name, value in zip(MUTABLE_FIELDS, snapshot, strict=True):
             setattr(self, name, value)
 
     def is_held_by(self, hold: Hold) -> bool:
         return self.state is State.RUNNING and self.fence == hold.fence and self.token == hold.token
 
-    def has_ended_by(self, settlement: Settlement) -> bool:
+    def landed_before(self, settlement: Settlement) -> bool:
         """Tell whether this very settlement landed before."""
-        mine = settlement.hold.fence, settlement.hold.token, settlement.outcome
+        expected = settlement.hold.fence, settlement.hold.token, settlement.outcome
         if settlement.outcome is Outcome.COMPLETED:
-            return self.state is State.COMPLETED and (self.fence, self.token, Outcome.COMPLETED) == mine
-        return any((ending.fence, ending.token, ending.outcome) == mine for ending in self.history)
+            return self.state is State.COMPLETED and (self.fence, self.token, Outcome.COMPLETED) == expected
+        return any((ending.fence, ending.token, ending.outcome) == expected for ending in self.history)
 
     def take(self, request: ClaimRequest, now: datetime) -> None:
         self.state = State.RUNNING
@@ -84,27 +84,29 @@ class Record:
         self.attempts += settlement.attempts
         self.result = settlement.result
         self.result_dropped = settlement.result_dropped
-        state = overridden(settlement.state, cancel_requested=self.cancel_requested)
+        state = apply_cancel_request(settlement.state, cancel_requested=self.cancel_requested)
         if settlement.delay is not None and state is State.QUEUED:
             self.run_at = now + timedelta(seconds=settlement.delay)
         self._end(settlement.outcome, state, settlement.error, now)
 
-    def expire(self, known: Worker | None, now: datetime, *, is_said_dead: bool) -> None:
+    def expire(self, known: WorkerInfo | None, now: datetime, *, is_reported_dead: bool) -> None:
         """End the claim of a holder that is taken to be dead; `known` is what the registry has of it."""
         self.crashes += RULES[Outcome.EXPIRED].crashes
-        spent = is_spent(self.attempts, self.entry.max_attempts) or is_spent(self.crashes, self.entry.max_crashes)
-        state = next_state(Outcome.EXPIRED, spent=spent, cancel_requested=self.cancel_requested)
+        spent = is_exhausted(self.attempts, self.entry.max_attempts) or is_exhausted(
+            self.crashes, self.entry.max_crashes
+        )
+        state = next_state(Outcome.EXPIRED, exhausted=spent, cancel_requested=self.cancel_requested)
         note = expiry_note(
             str(self.worker),
             claimed_at=self.started_at or now,
             leased_until=self.leased_until or now,
-            known=known,
-            is_said_dead=is_said_dead,
+            registered=known,
+            is_reported_dead=is_reported_dead,
         )
         self._end(Outcome.EXPIRED, state, note, now)
 
     def retry(self, note: str, now: datetime) -> None:
-        self._note_operator(note, now)
+        self._record_move(note, now)
         self.state = State.QUEUED
         self.run_at = now
         self.attempts = self.crashes = 0
@@ -112,7 +114,7 @@ class Record:
 
     def cancel(self, note: str, now: datetime) -> None:
         """Cancel it at once, or ask its holder."""
-        self._note_operator(note, now)
+        self._record_move(note, now)
         if self.state is State.RUNNING:
             self.cancel_requested = True
         else:
@@ -152,7 +154,7 @@ class Record:
 
     def _end(self, outcome: Outcome, state: State, error: str | None, now: datetime) -> None:
         if outcome is not Outcome.COMPLETED:
-            self._remember(
+            self._add_history(
                 Ending(
                     outcome=outcome,
                     fence=self.fence,
@@ -170,15 +172,15 @@ class Record:
         self.cancel_requested = False
         self.finished_at = now if state in FINISHED else None
 
-    def _note_operator(self, note: str, now: datetime) -> None:
-        self._remember(Ending(outcome=Outcome.OPERATOR, fence=self.fence, ended_at=now, error=note))
+    def _record_move(self, note: str, now: datetime) -> None:
+        self._add_history(Ending(outcome=Outcome.OPERATOR, fence=self.fence, ended_at=now, error=note))
 
-    def _remember(self, ending: Ending) -> None:
+    def _add_history(self, ending: Ending) -> None:
         self.history += (ending,)
         if len(self.history) > HISTORY_KEPT:
             self.history = self.history[1:]
             self.history_dropped += 1
 
 
-CHANGING = tuple(each.name for each in fields(Record) if each.name not in {"entry", "sequence", "created_at"})
-_changing = attrgetter(*CHANGING)
+MUTABLE_FIELDS = tuple(each.name for each in fields(StoredJob) if each.name not in {"entry", "sequence", "created_at"})
+_mutable_values = attrgetter(*MUTABLE_FIELDS)

@@ -7,24 +7,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tenure.core.operations import EVIDENCE_KEPT, Beat, Worker
+from tenure.core.operations import SILENT_WORKER_TTL, Heartbeat, WorkerInfo
 
-KEPT = timedelta(seconds=EVIDENCE_KEPT)
+EVIDENCE_TTL = timedelta(seconds=SILENT_WORKER_TTL)
 
 
-class Registry:
+class WorkerRegistry:
     def __init__(self) -> None:
-        self._workers: dict[str, tuple[Worker, datetime]] = {}
+        self._workers: dict[str, tuple[WorkerInfo, datetime]] = {}
 
-    def beat(self, beat: Beat, ttl: float, now: datetime) -> None:
-        self._drop_long_silent(now)
+    def beat(self, beat: Heartbeat, ttl: float, now: datetime) -> None:
+        self._drop_long_silent_workers(now)
         known, shown_until = self._workers.pop(beat.name, (None, now))
         if ttl > 0:
             started_at = now if known is None or shown_until <= now else known.started_at
-            worker = Worker.of(beat, started_at=started_at, beat_at=now)
+            worker = WorkerInfo.from_heartbeat(beat, started_at=started_at, beat_at=now)
             self._workers[beat.name] = worker, now + timedelta(seconds=ttl)
 
-    def workers(self, holding: Callable[[str], int], now: datetime) -> list[Worker]:
+    def workers(self, holding: Callable[[str], int], now: datetime) -> list[WorkerInfo]:
         """Return the workers by name, each with the number of jobs that it holds."""
         return [
             replace(worker, holding=holding(name))
@@ -32,11 +32,11 @@ class Registry:
             if shown_until > now
         ]
 
-    def known(self, name: str, now: datetime) -> Worker | None:
+    def find(self, name: str, now: datetime) -> WorkerInfo | None:
         """Return a worker, shown or silent."""
         worker, shown_until = self._workers.get(name, (None, now))
-        return worker if shown_until > now - KEPT else None
+        return worker if shown_until > now - EVIDENCE_TTL else None
 
-    def _drop_long_silent(self, now: datetime) -> None:
-        for name in [name for name, (_, shown_until) in self._workers.items() if shown_until <= now - KEPT]:
+    def _drop_long_silent_workers(self, now: datetime) -> None:
+        for name in [name for name, (_, shown_until) in self._workers.items() if shown_until <= now - EVIDENCE_TTL]:
             del self._workers[name]

@@ -12,7 +12,7 @@ class Schedules:
         """Return None for a schedule that has not begun."""
         return self._last.get(name)
 
-    def note(self, name: str, last_at: datetime) -> None:
+    def record(self, name: str, last_at: datetime) -> None:
         self._last[name] = last_at
 
     def restore(self, before: Mapping[str, datetime | None]) -> None:

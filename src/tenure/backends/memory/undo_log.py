@@ -6,38 +6,38 @@ operation then finds the journal open, and puts everything back as it was before
 
 from datetime import datetime
 
-from tenure.backends.memory.record import Record
+from tenure.backends.memory.record import StoredJob
 
 
-class Journal:
+class UndoLog:
     def __init__(self) -> None:
         self.is_open = False
         self.schedules: dict[str, datetime | None] = {}
         """The last slots as they were before."""
-        self._before: dict[str, tuple[Record, tuple[object, ...] | None]] = {}
+        self._before: dict[str, tuple[StoredJob, tuple[object, ...] | None]] = {}
 
-    def note(self, record: Record) -> None:
+    def record(self, job: StoredJob) -> None:
         """Remember a record as it is, unless this operation has changed it already."""
-        if record.entry.id not in self._before:
-            self._before[record.entry.id] = record, record.saved()
+        if job.entry.id not in self._before:
+            self._before[job.entry.id] = job, job.snapshot()
 
-    def note_new(self, record: Record) -> None:
+    def record_new(self, job: StoredJob) -> None:
         """Remember that this job was not there."""
-        self._before.setdefault(record.entry.id, (record, None))
+        self._before.setdefault(job.entry.id, (job, None))
 
-    def note_schedule(self, name: str, last_at: datetime | None) -> None:
+    def record_schedule(self, name: str, last_at: datetime | None) -> None:
         """Remember the last slot of a schedule, or that it had not begun."""
         self.schedules.setdefault(name, last_at)
 
-    def undone(self, records: dict[str, Record]) -> dict[str, Record]:
+    def roll_back(self, jobs: dict[str, StoredJob]) -> dict[str, StoredJob]:
         """Return the records as they were before the operation."""
-        before = dict(records)
-        for id, (record, saved) in self._before.items():
+        before = dict(jobs)
+        for id, (job, saved) in self._before.items():
             if saved is None:
                 before.pop(id, None)
             else:
-                record.restore(saved)
-                before[id] = record
+                job.restore(saved)
+                before[id] = job
         return before
 
     def close(self) -> None:

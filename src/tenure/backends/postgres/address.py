@@ -11,19 +11,19 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tenure.backends.postgres.guarded_connection import OneAsyncTransaction, OneTransaction
-from tenure.backends.postgres.settings import MARK, session_settings
-from tenure.backends.urls import masked, masked_within
+from tenure.backends.postgres.guarded_connection import AsyncGuardedConnection, GuardedConnection
+from tenure.backends.postgres.settings import SETTINGS_MARKER, session_settings
+from tenure.backends.urls import mask_nested, mask_password
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 
-SCHEMA = "tenure"
-TIMEOUT = 10.0
+DEFAULT_SCHEMA = "tenure"
+DEFAULT_TIMEOUT = 10.0
 """Seconds that the server has for an operation, and for letting us in."""
-CONNECTIONS = 10
+DEFAULT_CONNECTIONS = 10
 
 Migrate = Literal["auto", "never"]
-OWN = ("schema", "migrate", "timeout", "connections", "notify")
+TENURE_OPTIONS = ("schema", "migrate", "timeout", "connections", "notify")
 """The options of a URL that are ours; the others are libpq's."""
 
 KEEPALIVES = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
@@ -35,17 +35,17 @@ class Address:
 
     url: str = field(repr=False)
     shown: str
-    schema: str = SCHEMA
+    schema: str = DEFAULT_SCHEMA
     migrate: Migrate = "auto"
-    timeout: float = TIMEOUT
-    connections: int = CONNECTIONS
+    timeout: float = DEFAULT_TIMEOUT
+    connections: int = DEFAULT_CONNECTIONS
     notify: "Address | None" = None
     """Where to listen, if not here: a pooler passes no notifications on."""
     is_bare: bool = False
     """Whether it is about tables of the user's alone, so that no store need be there."""
 
     @property
-    def told(self) -> str:
+    def display_name(self) -> str:
         """What it is called in an error."""
         return repr(self.shown) if self.is_bare else f"{self.shown!r} (schema {self.schema!r})"
 
@@ -54,29 +54,29 @@ class Address:
         """How much longer than the server itself we wait for it to give up."""
         return min(2.0, self.timeout)
 
-    def connect(self, *, is_set: bool = True) -> psycopg.Connection[Any]:
+    def connect(self, *, apply_settings: bool = True) -> psycopg.Connection[Any]:
         """Return a new connection. If the session is set, that does not depend on the server's defaults."""
-        given = {**_from_environment(), **conninfo_to_dict(self.url)}
+        given = {**_environment_options(), **conninfo_to_dict(self.url)}
         options = f"{self._options()} {given.get('options') or ''}"
-        conninfo = self._conninfo(options=options) if is_set else self._conninfo()
+        conninfo = self._conninfo(options=options) if apply_settings else self._conninfo()
         connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         return connection
 
-    def connect_alone(self) -> OneTransaction:
+    def connect_for_caller(self) -> GuardedConnection:
         """Return a new connection for the caller, set as the server has it."""
-        return OneTransaction.connect(self._conninfo(), prepare_threshold=None)
+        return GuardedConnection.connect(self._conninfo(), prepare_threshold=None)
 
-    async def connect_on_loop(self) -> OneAsyncTransaction:
+    async def connect_async(self) -> AsyncGuardedConnection:
         """Return a new connection for the caller on this event loop."""
-        return await OneAsyncTransaction.connect(self._conninfo(), prepare_threshold=None)
+        return await AsyncGuardedConnection.connect(self._conninfo(), prepare_threshold=None)
 
     def _options(self) -> str:
-        settings = {**session_settings(self.timeout), MARK: MARK}
-        return " ".join(f"-c {name}={_escaped(value)}" for name, value in settings.items())
+        settings = {**session_settings(self.timeout), SETTINGS_MARKER: SETTINGS_MARKER}
+        return " ".join(f"-c {name}={_escape_option(value)}" for name, value in settings.items())
 
     def _conninfo(self, **own: str) -> str:
-        given = {**_from_environment(), **conninfo_to_dict(self.url)}
+        given = {**_environment_options(), **conninfo_to_dict(self.url)}
         defaults: dict[str, str | int] = {
             "connect_timeout": max(2, round(self.timeout)),
             "fallback_application_name": f"tenure {socket.gethostname()}:{os.getpid()}",
@@ -89,86 +89,94 @@ class Address:
 
 def address_of(url: str, shown: str) -> Address:
     """Return what a URL says, or raise for what cannot be used. `shown` is the URL without its password."""
-    libpq, own = _taken_apart(url, shown)
+    libpq, own = _split_url(url, shown)
     migrate = checks.choice("migrate", own.get("migrate", "auto"), ["auto", "never"])
-    timeout = _number("timeout", own.get("timeout"), TIMEOUT, 0.1, 3600.0)
+    timeout = _parse_number("timeout", own.get("timeout"), DEFAULT_TIMEOUT, 0.1, 3600.0)
     return Address(
         url=libpq,
         shown=shown,
-        schema=_schema(own.get("schema", SCHEMA)),
+        schema=_parse_schema(own.get("schema", DEFAULT_SCHEMA)),
         migrate="never" if migrate == "never" else "auto",
         timeout=timeout,
-        connections=int(_number("connections", own.get("connections"), CONNECTIONS, 1, 1000)),
-        notify=_notify(own["notify"], timeout) if "notify" in own else None,
+        connections=int(_parse_number("connections", own.get("connections"), DEFAULT_CONNECTIONS, 1, 1000)),
+        notify=_parse_notify(own["notify"], timeout) if "notify" in own else None,
     )
 
 
-def _notify(url: str, timeout: float) -> Address:
+def _parse_notify(url: str, timeout: float) -> Address:
     """Return where to listen."""
-    shown = unquote(masked_within(masked(url)))
+    shown = unquote(mask_nested(mask_password(url)))
     if not re.match("postgres(ql)?://", url):
         raise ConfigurationError(
             f"notify must be the URL of a PostgreSQL server, percent-encoded: 'postgresql%3A%2F%2F…', not {shown!r}"
         )
-    libpq, own = _taken_apart(url, shown)
+    libpq, own = _split_url(url, shown)
     if own:
         raise ConfigurationError(
-            f"{shown!r} is only to listen at, so {', '.join(own)} must not be in it, but in the URL that it is part of"
+            f"notify URL {shown!r} must not contain {', '.join(own)}: put these options in the store's own URL"
         )
     return Address(url=libpq, shown=shown, timeout=timeout)
 
 
-def _taken_apart(url: str, shown: str) -> tuple[str, dict[str, str]]:
+def _split_url(url: str, shown: str) -> tuple[str, dict[str, str]]:
     """Return what libpq understands of a URL, and the options in it that are ours."""
     where, _, query = url.partition("?")
     # Else libpq takes what follows for the host, and shows it when that is not found.
     if re.search("[/@]", where.partition("://")[2].rpartition("@")[0]):
-        raise ConfigurationError(f"{shown!r} cannot be used: write '@' as '%40', and '/' in a password as '%2F'")
+        raise ConfigurationError(f"invalid URL {shown!r}: write '@' as '%40', and '/' in a password as '%2F'")
     parts = [part for part in query.split("&") if part]
-    own = dict(parse_qsl("&".join(part for part in parts if _name(part) in OWN), keep_blank_values=True))
-    rest = "&".join(part for part in parts if _name(part) not in OWN)
+    own = dict(
+        parse_qsl("&".join(part for part in parts if _option_name(part) in TENURE_OPTIONS), keep_blank_values=True)
+    )
+    rest = "&".join(part for part in parts if _option_name(part) not in TENURE_OPTIONS)
     libpq = f"{where}?{rest}" if rest else where
     try:
         conninfo_to_dict(libpq)
     except psycopg.ProgrammingError as exc:
         reason = str(exc).strip()
-        raise ConfigurationError(f"{shown!r} cannot be used: {_masked(reason, shown)}{_nearest_own(reason)}") from None
+        raise ConfigurationError(
+            f"invalid URL {shown!r}: {_mask_reason(reason, shown)}{_suggest_option(reason)}"
+        ) from None
     return libpq, own
 
 
-def _from_environment() -> dict[str, str]:
+def _environment_options() -> dict[str, str]:
     """Return the options that libpq's environment variables set."""
     return {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
 
 
-def _escaped(value: str) -> str:
+def _escape_option(value: str) -> str:
     """Return a value of a setting as it stands among the options of a session."""
     return re.sub(r"([\\ ])", r"\\\1", value)
 
 
-def _name(part: str) -> str:
+def _option_name(part: str) -> str:
     return part.partition("=")[0]
 
 
-def _masked(reason: str, shown: str) -> str:
+def _mask_reason(reason: str, shown: str) -> str:
     """Return what libpq says of a URL; what it quotes may be the password."""
     return re.sub('"(.*)"', lambda found: found[0] if found[1] in shown else '"***"', reason)
 
 
-def _nearest_own(reason: str) -> str:
+def _suggest_option(reason: str) -> str:
     found = re.search(r'query parameter: "(.*)"', reason)
-    return f"; ours are {', '.join(OWN)}" + checks.nearest(found[1], OWN) if found else ""
+    return (
+        f"; tenure's own options are {', '.join(TENURE_OPTIONS)}" + checks.did_you_mean(found[1], TENURE_OPTIONS)
+        if found
+        else ""
+    )
 
 
-def _schema(name: str) -> str:
+def _parse_schema(name: str) -> str:
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", name) or name.startswith("pg_"):
         raise ConfigurationError(
-            f"schema must be a name of lower-case letters, digits and _, of at most 63, not {checks.shown(name)}"
+            f"schema must be 1 to 63 lower-case letters, digits or _, not {checks.short_repr(name)}"
         )
     return name
 
 
-def _number(option: str, text: str | None, default: float, least: float, most: float) -> float:
+def _parse_number(option: str, text: str | None, default: float, least: float, most: float) -> float:
     if text is None:
         return default
     if not re.fullmatch(r"\d+(\.\d+)?", text) or not least <= float(text) <= most:

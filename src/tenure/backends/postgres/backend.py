@@ -12,24 +12,25 @@ from tenure.backends.postgres import read as reading
 from tenure.backends.postgres import schedule as scheduling
 from tenure.backends.postgres import settle as settling
 from tenure.backends.postgres.address import address_of
-from tenure.backends.postgres.caller_transaction import Joined
+from tenure.backends.postgres.caller_transaction import PostgresTransactionOperations
 from tenure.backends.postgres.database import Database
-from tenure.backends.postgres.encoding import array, duration, optional_array
-from tenure.backends.postgres.explain import standing
-from tenure.backends.postgres.job_waiter import Wakeups
-from tenure.backends.postgres.maintenance import Tidying
-from tenure.backends.postgres.pipeline import Step, Values
-from tenure.backends.protocol import SWEEP, Clock
-from tenure.core.job import Entry, State
+from tenure.backends.postgres.encoding import array, microseconds, optional_array
+from tenure.backends.postgres.explain import explain
+from tenure.backends.postgres.job_waiter import JobWaiter
+from tenure.backends.postgres.maintenance import Maintenance
+from tenure.backends.postgres.pipeline import BoundQuery, QueryValues
+from tenure.backends.protocol import SWEEP, StoreClock
+from tenure.core.job import JobRecord, State
 from tenure.core.operations import (
-    EVIDENCE_KEPT,
-    Beat,
+    SILENT_WORKER_TTL,
     Claimed,
+    ClaimOutlook,
     ClaimRequest,
     Count,
     Enqueued,
     Extension,
-    Holding,
+    Heartbeat,
+    HoldStatus,
     Move,
     Moved,
     Page,
@@ -40,14 +41,13 @@ from tenure.core.operations import (
     Schema,
     Settlement,
     Slot,
-    Standing,
     Stats,
-    Worker,
+    WorkerInfo,
 )
-from tenure.core.schedules import checked_name
+from tenure.core.schedules import check_schedule
 from tenure.core.transitions import move_note
 
-BESIDE = 64
+CONCURRENT_SETTLE_MINIMUM = 64
 """From so many completions on it is worth a second commit to have them done beside the claim."""
 
 
@@ -56,65 +56,65 @@ class PostgreSQL:
 
     is_exclusive: ClassVar[bool] = False
 
-    def __init__(self, url: str, *, shown: str | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, shown: str | None = None, clock: StoreClock | None = None) -> None:
         self.database = Database(address_of(url, shown or url), clock=clock)
-        self._tidying = Tidying(self.database)
-        self._wakeups = Wakeups(self.database)
+        self._maintenance = Maintenance(self.database)
+        self._waiter = JobWaiter(self.database)
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
-        enqueued = enqueueing.enqueue(self.database, entries)
-        self._wakeups.ring_for_jobs(entries)
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
+        enqueued = enqueueing.enqueue(self.database, records)
+        self._waiter.wake_for_jobs(records)
         return enqueued
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
-        scheduled = scheduling.schedule(self.database, checked_name(name, slots), slots)
+        scheduled = scheduling.schedule(self.database, check_schedule(name, slots), slots)
         if scheduled.ids:
-            self._wakeups.ring_for_jobs([slot.entry for slot in slots])
+            self._waiter.wake_for_jobs([slot.record for slot in slots])
         return scheduled
 
     def claim(self, request: ClaimRequest) -> Claimed:
         return claiming.claim(self.database, request)
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return claiming.extend(self.database, extensions)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         landed = settling.settle(self.database, settlements)
-        self._wakeups.ring_for_endings(settlements)
+        self._waiter.wake_for_settlements(settlements)
         return landed
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        ending = settling.Settling(self.database, settlements)
-        taking = claiming.steps(self.database, request)
-        if ending.only_completes and len(settlements) >= BESIDE and claiming.only_takes(request):
-            ended, taken = self.database.ask_both(ending.steps, taking)
+        ending = settling.SettleBatch(self.database, settlements)
+        taking = claiming.queries(self.database, request)
+        if ending.only_completes and len(settlements) >= CONCURRENT_SETTLE_MINIMUM and claiming.skips_reaping(request):
+            ended, taken = self.database.execute_concurrently(ending.queries, taking)
         else:
-            answers = self.database.ask([*ending.steps, *taking])
-            ended, taken = answers[: len(ending.steps)], answers[len(ending.steps) :]
-        self._wakeups.ring_for_endings(settlements)
-        return ending.landed(ended), claiming.outcome(self.database, request, taken[-1])
+            results = self.database.execute([*ending.queries, *taking])
+            ended, taken = results[: len(ending.queries)], results[len(ending.queries) :]
+        self._waiter.wake_for_settlements(settlements)
+        return ending.read_landed(ended), claiming.read_outcome(self.database, request, taken[-1])
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
         step = (
-            settling.reap_expired(self.database, limit)
+            settling.reap_expired_query(self.database, limit)
             if worker is None
-            else settling.reap_worker(self.database, worker, started, limit)
+            else settling.reap_worker_query(self.database, worker, started, limit)
         )
-        (rows,) = self.database.ask([step], may_repeat=False)
-        reaped = settling.reaped(rows)
+        (rows,) = self.database.execute([step], may_repeat=False)
+        reaped = settling.parse_reaped(rows)
         if any(each.state is State.QUEUED for each in reaped):
-            self._wakeups.ring(None)
+            self._waiter.wake(None)
         return reaped
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        self._wakeups.wait(queues, types, timeout)
+        self._waiter.wait(queues, types, timeout)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         moved = moving.move(self.database, ids, move, move_note(move, reason))
         if any(each.moved and each.state is State.QUEUED for each in moved):
-            self._wakeups.ring(None)
+            self._waiter.wake(None)
         return moved
 
     def delete(self, ids: Sequence[str]) -> list[Moved]:
@@ -123,15 +123,15 @@ class PostgreSQL:
     def purge(self, purge: Purge) -> int:
         number = moving.purge(self.database, purge)
         if number < purge.limit:
-            self._tidying.sweep_lanes()
+            self._maintenance.sweep_lanes()
         return number
 
     def pause(self, queues: Sequence[str]) -> None:
-        self.database.ask([Step(self.database.statements["pause"]["pause"], {"queues": array(queues)})])
+        self.database.execute([BoundQuery(self.database.statements["pause"]["pause"], {"queues": array(queues)})])
 
     def resume(self, queues: Sequence[str]) -> None:
-        self.database.ask([Step(self.database.statements["pause"]["resume"], {"queues": array(queues)})])
-        self._wakeups.ring(queues)
+        self.database.execute([BoundQuery(self.database.statements["pause"]["resume"], {"queues": array(queues)})])
+        self._waiter.wake(queues)
 
     def find(self, query: Query) -> Page:
         return reading.find(self.database, query)
@@ -139,15 +139,15 @@ class PostgreSQL:
     def stats(self) -> Stats:
         return reading.stats(self.database)
 
-    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
-        return standing(self.database, id, queues, types)
+    def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
+        return explain(self.database, id, queues, types)
 
     def counts(self, since: float) -> list[Count]:
         return reading.counts(self.database, since)
 
-    def beat(self, beat: Beat, ttl: float) -> None:
+    def beat(self, beat: Heartbeat, ttl: float) -> None:
         statements, now = self.database.statements["workers"], self.database.now()
-        values: Values = {
+        values: QueryValues = {
             "name": beat.name,
             "host": beat.host,
             "pid": beat.pid,
@@ -156,34 +156,36 @@ class PostgreSQL:
             "queues": optional_array(beat.queues),
             "types": optional_array(beat.types),
             "quiet_for": beat.quiet_for,
-            "ttl": duration(ttl),
+            "ttl": microseconds(ttl),
             "now": now,
         }
-        silent = Step(statements["drop long silent"], {"evidence_kept": duration(EVIDENCE_KEPT), "now": now})
+        silent = BoundQuery(
+            statements["drop long silent"], {"evidence_kept": microseconds(SILENT_WORKER_TTL), "now": now}
+        )
         # Those who come back after a long silence would else each have the other's line and wait for their own.
-        self.database.ask([Step(statements["beat" if ttl > 0 else "sign off"], values), silent])
-        self._tidying.add_up_counts()
+        self.database.execute([BoundQuery(statements["beat" if ttl > 0 else "deregister"], values), silent])
+        self._maintenance.merge_counts()
 
     def migrate(self) -> Schema:
         return self.database.migrate()
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerInfo]:
         return reading.workers(self.database)
 
     @contextmanager
     def transaction(self, loop: AbstractEventLoop | None = None) -> Iterator[Any]:
         """Give a connection of psycopg for the caller's statements: committed on leaving, or undone."""
-        with self.database.transactions.begun(loop) as connection:
+        with self.database.transactions.begin(loop) as connection:
             yield connection
 
     @contextmanager
-    def joined(self, connection: object) -> Iterator[Joined]:
+    def join(self, connection: object) -> Iterator[PostgresTransactionOperations]:
         """Give the operations that can be part of the transaction on a connection of the caller's."""
-        with self.database.joining(connection) as caller:
-            yield Joined(self.database, connection, caller, self._wakeups.ring_for_jobs)
+        with self.database.caller_connection(connection) as caller:
+            yield PostgresTransactionOperations(self.database, connection, caller, self._waiter.wake_for_jobs)
 
     def close(self) -> None:
-        self._wakeups.close()
+        self._waiter.close()
         self.database.close()
 
 

@@ -10,90 +10,100 @@ from typing import Any
 
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.rows import progress_text
-from tenure.connections.caller import Caller
-from tenure.core.job import Entry, State
-from tenure.core.operations import Enqueued, Extension, Holding, Settlement
+from tenure.connections.caller import CallerConnection
+from tenure.core.job import JobRecord, State
+from tenure.core.operations import Enqueued, Extension, HoldStatus, Settlement
 from tenure.errors import ConfigurationError, KeyTaken
 
 
-class Joined:
+class PostgresTransactionOperations:
     """What can be done in the transaction of this caller."""
 
     def __init__(
-        self, database: Database, connection: object, caller: Caller, ring: Callable[[Sequence[Entry]], None]
+        self,
+        database: Database,
+        connection: object,
+        caller: CallerConnection,
+        wake: Callable[[Sequence[JobRecord]], None],
     ) -> None:
         self._database = database
         self._connection = connection
         self._caller = caller
-        self._ring = ring
+        self._wake = wake
         self._seems_open: Callable[[], bool] = lambda: False
-        self._number: str | None = None
+        self._transaction_id: str | None = None
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
-        rows = self._ask("enqueue", jobs=[_job(entry) for entry in entries]) if entries else []
-        for entry, (holder, _, is_key_taken) in zip(entries, rows, strict=True):
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
+        rows = self._call("enqueue", jobs=[_job_json(record) for record in records]) if records else []
+        for record, (holder, _, is_key_taken) in zip(records, rows, strict=True):
             if is_key_taken:
-                raise KeyTaken(key=entry.key or "", queue=entry.queue, id=holder)
-        self._caller.after_commit(lambda: self._ring(entries))
+                raise KeyTaken(key=record.key or "", queue=record.queue, id=holder)
+        self._caller.after_commit(lambda: self._wake(records))
         return [Enqueued(id=id, created=created) for id, created, _ in rows]
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
-        answers = self._ask("extend", claims=[_extension(each) for each in extensions]) if extensions else []
-        return [Holding(each) for each in answers]
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
+        results = self._call("extend", claims=[_extension_json(each) for each in extensions]) if extensions else []
+        return [HoldStatus(each) for each in results]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        landed: list[bool] = self._ask("settle", claims=[_ending(each) for each in settlements]) if settlements else []
+        landed: list[bool] = (
+            self._call("settle", claims=[_settlement_json(each) for each in settlements]) if settlements else []
+        )
         return landed
 
     def is_open(self) -> bool:
         # Most drivers cannot tell the transaction from the next one on the same connection; the server can.
-        return self._number is not None and self._seems_open() and self._database.is_open(self._number)
+        return (
+            self._transaction_id is not None
+            and self._seems_open()
+            and self._database.is_transaction_open(self._transaction_id)
+        )
 
     def is_of(self, connection: object) -> bool:
         return connection == self._connection
 
-    def _ask(self, operation: str, **asked: Any) -> Any:
-        text = self._database.texts["join"][operation]
-        request = json.dumps({"store": self._database.identity(), **asked}, ensure_ascii=False)
-        answer = self._caller.ask(text, request)
-        if answer is None:
-            self._database.forget_identity()
+    def _call(self, operation: str, **fields: Any) -> Any:
+        text = self._database.sql["caller_transaction"][operation]
+        request = json.dumps({"store": self._database.identity(), **fields}, ensure_ascii=False)
+        response = self._caller.execute(text, request)
+        if response is None:
+            self._database.reset_identity()
             raise ConfigurationError(
                 f"connection leads to another store than {self._database.address.shown!r} (schema "
-                f"{self._database.address.schema!r}); one transaction can only hold both if they are in one database"
+                f"{self._database.address.schema!r}); pass a connection to the database of the store"
             )
-        self._number, answered = json.loads(answer)
-        self._seems_open = self._caller.in_transaction()
-        return answered
+        self._transaction_id, result = json.loads(response)
+        self._seems_open = self._caller.transaction_check()
+        return result
 
 
-def _job(entry: Entry) -> dict[str, Any]:
+def _job_json(record: JobRecord) -> dict[str, Any]:
     return {
-        "id": entry.id,
-        "type": entry.type,
-        "payload": entry.payload,
-        "queue": entry.queue,
-        "key": entry.key,
-        "on_conflict": entry.on_conflict,
-        "priority": entry.priority,
-        "run_at": None if entry.run_at is None else entry.run_at.isoformat(),
-        "delay": None if entry.run_at is not None else entry.delay,
-        "max_attempts": entry.max_attempts,
-        "max_crashes": entry.max_crashes,
-        "timeout": entry.timeout,
-        "meta": dict(entry.meta),
+        "id": record.id,
+        "type": record.type,
+        "payload": record.payload,
+        "queue": record.queue,
+        "key": record.key,
+        "on_conflict": record.on_conflict,
+        "priority": record.priority,
+        "run_at": None if record.run_at is None else record.run_at.isoformat(),
+        "delay": None if record.run_at is not None else record.delay,
+        "max_attempts": record.max_attempts,
+        "max_crashes": record.max_crashes,
+        "timeout": record.timeout,
+        "meta": dict(record.meta),
     }
 
 
-def _extension(extension: Extension) -> dict[str, Any]:
+def _extension_json(extension: Extension) -> dict[str, Any]:
     hold, progress = extension.hold, extension.progress
-    asked = {"id": hold.id, "fence": hold.fence, "token": hold.token, "lease": extension.lease}
-    return asked if progress is None else {**asked, "progress": json.loads(progress_text(progress))}
+    fields = {"id": hold.id, "fence": hold.fence, "token": hold.token, "lease": extension.lease}
+    return fields if progress is None else {**fields, "progress": json.loads(progress_text(progress))}
 
 
-def _ending(settlement: Settlement) -> dict[str, Any]:
+def _settlement_json(settlement: Settlement) -> dict[str, Any]:
     hold = settlement.hold
-    asked = {
+    fields = {
         "id": hold.id,
         "fence": hold.fence,
         "token": hold.token,
@@ -104,4 +114,4 @@ def _ending(settlement: Settlement) -> dict[str, Any]:
         "error": settlement.error,
         "final": settlement.state is State.FAILED or None,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}

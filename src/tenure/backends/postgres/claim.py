@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tenure.backends.postgres.claim_scan import FURTHER, SPARE
+from tenure.backends.postgres.claim_scan import EXTRA_SCAN, SCAN_GROWTH
 from tenure.backends.postgres.database import Database
-from tenure.backends.postgres.encoding import array, duration, moment, optional_array
-from tenure.backends.postgres.pipeline import Step
-from tenure.backends.postgres.rows import Row, claimed, job_of, progress_text
-from tenure.backends.postgres.settle import each_job_once, hold_values, lock_step, reap_expired
+from tenure.backends.postgres.encoding import array, microseconds, optional_array, parse_timestamp
+from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.postgres.rows import JsonRow, claimed_job, job_of, progress_text
+from tenure.backends.postgres.settle import hold_values, lock_query, reap_expired_query, split_by_job
 from tenure.backends.protocol import SWEEP
-from tenure.core.operations import Claimed, ClaimRequest, Extension, Holding
+from tenure.core.operations import Claimed, ClaimRequest, Extension, HoldStatus
 
 QUEUE, TYPE, PRIORITY, RUN_AT = 2, 1, 4, 5
 """Where these stand in a row."""
 
-Lane = tuple[str, str]
+LaneKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ScanPosition:
     """Where a line was left: behind the job of this order."""
 
     rank: int
@@ -41,100 +41,100 @@ class Place:
 class Hint:
     """Where each line was left, and which part of the last jobs the line had that gave the most."""
 
-    places: Mapping[Lane, Place]
+    positions: Mapping[LaneKey, ScanPosition]
     share: float
 
 
 def claim(database: Database, request: ClaimRequest) -> Claimed:
-    *_, answer = database.ask(steps(database, request))
-    return outcome(database, request, answer)
+    *_, result = database.execute(queries(database, request))
+    return read_outcome(database, request, result)
 
 
-def steps(database: Database, request: ClaimRequest) -> list[Step]:
+def queries(database: Database, request: ClaimRequest) -> list[BoundQuery]:
     """Return what a claim does; the last one answers."""
     hint = _hint_of(request)
-    take = _take(database, request, limit=request.limit, most=_most(request.limit, hint))
+    take = _take_query(database, request, limit=request.limit, depth=_scan_depth(request.limit, hint))
     if hint is not None:
         return [take]
-    return [reap_expired(database, SWEEP, request.token), _promote(database, request), take]
+    return [reap_expired_query(database, SWEEP, request.token), _promote_query(database, request), take]
 
 
-def only_takes(request: ClaimRequest) -> bool:
+def skips_reaping(request: ClaimRequest) -> bool:
     """Tell whether a claim takes back nothing that ran out; else it might find what is just being completed."""
     return _hint_of(request) is not None
 
 
-def outcome(database: Database, request: ClaimRequest, answer: Any) -> Claimed:
+def read_outcome(database: Database, request: ClaimRequest, result: Any) -> Claimed:
     """Return what a claim took; if lines were cut off before it had enough, look further down."""
-    is_held, is_cut, leased_until, started_at, columns = answer
+    is_held, is_cut, leased_until, started_at, columns = result
     rows = rows_of(columns)
-    most = _most(request.limit, _hint_of(request))
+    depth = _scan_depth(request.limit, _hint_of(request))
     while is_cut and not is_held and len(rows) < request.limit:
-        most *= FURTHER
-        further = _take(database, request, limit=request.limit - len(rows), most=most, had=len(rows))
-        ((is_held, is_cut, _, _, more),) = database.ask([further])
+        depth *= SCAN_GROWTH
+        further = _take_query(database, request, limit=request.limit - len(rows), depth=depth, already_taken=len(rows))
+        ((is_held, is_cut, _, _, more),) = database.execute([further])
         # One that is before the others may have come meanwhile.
-        rows = sorted([*rows, *rows_of(more)], key=_turn)
+        rows = sorted([*rows, *rows_of(more)], key=_sort_key)
     if is_held:
-        (held,) = database.ask([Step(database.statements["claim"]["held"], {"token": request.token})])
+        (held,) = database.execute([BoundQuery(database.statements["claim"]["held"], {"token": request.token})])
         return Claimed(jobs=[job_of(row) for row in held])
-    worker, until, since = request.worker, moment(leased_until), moment(started_at)
-    jobs = [claimed(row, worker, until, since) for row in rows]
+    worker, until, since = request.worker, parse_timestamp(leased_until), parse_timestamp(started_at)
+    jobs = [claimed_job(row, worker, until, since) for row in rows]
     return Claimed(jobs=jobs, hint=_next_hint(request, rows))
 
 
-def rows_of(columns: Sequence[Sequence[Any] | None]) -> list[Row]:
+def rows_of(columns: Sequence[Sequence[Any] | None]) -> list[JsonRow]:
     """Return the rows whose columns these are; each is None if there are no rows."""
     return [] if columns[0] is None else list(zip(*columns, strict=True))
 
 
-def extend(database: Database, extensions: Sequence[Extension]) -> list[Holding]:
-    holdings: list[Holding] = []
-    for part in each_job_once(extensions):
-        lock, extending = lock_step(database, part), _extending(database, part)
-        _, held = database.ask([lock, extending])
-        asked_to_cancel = dict(held)
-        holdings += [_holding(asked_to_cancel.get(number)) for number, _ in enumerate(part, start=1)]
-    return holdings
+def extend(database: Database, extensions: Sequence[Extension]) -> list[HoldStatus]:
+    statuses: list[HoldStatus] = []
+    for part in split_by_job(extensions):
+        lock, extending = lock_query(database, part), _extend_query(database, part)
+        _, held = database.execute([lock, extending])
+        cancel_requested = dict(held)
+        statuses += [_hold_status(cancel_requested.get(number)) for number, _ in enumerate(part, start=1)]
+    return statuses
 
 
-def _holding(is_asked_to_cancel: bool | None) -> Holding:  # noqa: FBT001
-    if is_asked_to_cancel is None:
-        return Holding.LOST
-    return Holding.CANCEL_REQUESTED if is_asked_to_cancel else Holding.HELD
+def _hold_status(cancel_requested: bool | None) -> HoldStatus:  # noqa: FBT001
+    if cancel_requested is None:
+        return HoldStatus.LOST
+    return HoldStatus.CANCEL_REQUESTED if cancel_requested else HoldStatus.HELD
 
 
 def _hint_of(request: ClaimRequest) -> Hint | None:
     return request.hint if isinstance(request.hint, Hint) else None
 
 
-def _most(limit: int, hint: Hint | None) -> int:
+def _scan_depth(limit: int, hint: Hint | None) -> int:
     """Return how many jobs of a line to look at: as many as it may have to give, if it is known how they mix."""
-    return min(limit, math.ceil(limit * (1.0 if hint is None else 1.5 * hint.share))) + SPARE
+    return min(limit, math.ceil(limit * (1.0 if hint is None else 1.5 * hint.share))) + EXTRA_SCAN
 
 
-def _next_hint(request: ClaimRequest, rows: Sequence[Row]) -> Hint | None:
+def _next_hint(request: ClaimRequest, rows: Sequence[JsonRow]) -> Hint | None:
     """Return where the lines were left. Nothing taken: nothing is known of what lies beyond."""
     if not rows:
         return None
     before = _hint_of(request)
     last = {(row[QUEUE], row[TYPE]): row for row in rows}
-    left = {lane: Place(-row[PRIORITY], row[RUN_AT], row[-1]) for lane, row in last.items()}
-    return Hint({**(before.places if before else {}), **left}, _greatest_share(rows, len(last)))
+    positions = {lane: ScanPosition(-row[PRIORITY], row[RUN_AT], row[-1]) for lane, row in last.items()}
+    return Hint({**(before.positions if before else {}), **positions}, _greatest_share(rows, len(last)))
 
 
-def _greatest_share(rows: Sequence[Row], lanes: int) -> float:
+def _greatest_share(rows: Sequence[JsonRow], lanes: int) -> float:
     if lanes == 1:
         return 1.0
     ((_, number),) = Counter((row[QUEUE], row[TYPE]) for row in rows).most_common(1)
     return number / len(rows)
 
 
-def _turn(row: Row) -> tuple[int, datetime, int]:
-    return -row[PRIORITY], moment(row[RUN_AT]), row[-1]
+def _sort_key(row: JsonRow) -> tuple[int, datetime, int]:
+    return -row[PRIORITY], parse_timestamp(row[RUN_AT]), row[-1]
 
 
-def _promote(database: Database, request: ClaimRequest) -> Step:
+def _promote_query(database: Database, request: ClaimRequest) -> BoundQuery:
     values = {
         "queues": optional_array(request.queues),
         "types": optional_array(request.types),
@@ -142,38 +142,40 @@ def _promote(database: Database, request: ClaimRequest) -> Step:
         "token": request.token,
         "now": database.now(),
     }
-    return Step(database.asking(request.queues, request.types)["claim"]["promote"], values)
+    return BoundQuery(database.statements_for(request.queues, request.types)["claim"]["promote"], values)
 
 
-def _take(database: Database, request: ClaimRequest, *, limit: int, most: int, had: int = 0) -> Step:
+def _take_query(
+    database: Database, request: ClaimRequest, *, limit: int, depth: int, already_taken: int = 0
+) -> BoundQuery:
     """Return the taking; one that looks further has taken jobs for this token before."""
     hint = _hint_of(request)
-    places = {} if hint is None else hint.places
+    positions = {} if hint is None else hint.positions
     values = {
         "queues": optional_array(request.queues),
         "types": optional_array(request.types),
-        "at_queues": array(queue for queue, _ in places),
-        "at_types": array(type for _, type in places),
-        "at_ranks": array(place.rank for place in places.values()),
-        "at_run_ats": array(place.run_at for place in places.values()),
-        "at_sequences": array(place.sequence for place in places.values()),
-        "most": most,
+        "at_queues": array(queue for queue, _ in positions),
+        "at_types": array(type for _, type in positions),
+        "at_ranks": array(position.rank for position in positions.values()),
+        "at_run_ats": array(position.run_at for position in positions.values()),
+        "at_sequences": array(position.sequence for position in positions.values()),
+        "most": depth,
         "limit": limit,
         "token": request.token,
-        "had": had,
+        "had": already_taken,
         "worker": request.worker,
-        "lease": duration(request.lease),
+        "lease": microseconds(request.lease),
         "now": database.now(),
     }
-    return Step(database.asking(request.queues, request.types)["claim"]["take"], values)
+    return BoundQuery(database.statements_for(request.queues, request.types)["claim"]["take"], values)
 
 
-def _extending(database: Database, extensions: Sequence[Extension]) -> Step:
+def _extend_query(database: Database, extensions: Sequence[Extension]) -> BoundQuery:
     progress = [each.progress for each in extensions]
     values = {
         **hold_values(extensions),
-        "leases": array(duration(each.lease) for each in extensions),
+        "leases": array(microseconds(each.lease) for each in extensions),
         "progress": array(None if each is None else progress_text(each) for each in progress),
         "now": database.now(),
     }
-    return Step(database.statements["extend"]["extend"], values)
+    return BoundQuery(database.statements["extend"]["extend"], values)

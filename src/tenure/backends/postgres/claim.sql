@@ -1,9 +1,10 @@
--- Take due jobs: promote what came due, then take the first of all lines. What ran out is taken back by `reap.sql`.
--- A line is the jobs of one queue and type. The lines are few, the jobs many.
+-- Claim due jobs: promote scheduled jobs that became due, then take the first jobs of all lanes. `reap.sql` reaps
+-- expired leases before. A lane is a queue and type; `line` holds the lanes to claim from. Lanes are few, jobs are
+-- many.
 
 -- name: promote
--- Make ready what came due of the lines that may be claimed from, the oldest first.
--- queues, types: null for all; limit; token: of one that holds jobs, nothing is changed.
+-- Promote jobs that became due in the requested lanes, the oldest first.
+-- queues, types: null for all. limit: maximum number of jobs. token: if this token holds jobs, change nothing.
 with
 line as materialized (
 {lines}
@@ -40,12 +41,12 @@ from locked
 where job.ctid = locked.place;
 
 -- name: take
--- Take the first ready jobs; answer whether the token holds more jobs than it :had (then nothing is changed), whether a
--- line was cut off, until when they are leased, since when, and the columns of the jobs and of their numbers.
--- Of each line only the first :most are looked at, behind the place where a hint says to begin. Where a line goes on
--- behind these, others are not taken that come after the last of them: one of that line might be before.
--- They are locked one by one until there are enough, each if it is still ready and nobody else has it; and are joined by
--- their places, one to one. So under no plan more are taken than asked for.
+-- Take the first ready jobs. Return whether the token holds more jobs than :had (then nothing changed), whether a lane
+-- was cut off, the end and the start of the leases, and the columns of the jobs, the last being the sequence.
+-- Each lane is scanned from the position in the hint, for at most :most jobs. If a lane has more, jobs that sort after
+-- its last scanned job are not taken: an unscanned job of that lane could come before them.
+-- Jobs are locked one by one until the limit is reached, if still ready and not locked by another transaction, and
+-- joined by ctid, one to one. So no query plan can take more jobs than requested.
 with
 at as (
   select queue, type, rank, run_at, sequence
@@ -137,7 +138,7 @@ select json_build_array(
 );
 
 -- name: held
--- The jobs that a token holds.
+-- Return the jobs that a token holds.
 select coalesce(
   json_agg(json_build_array({live}) order by -job.priority, job.run_at, job.sequence), '[]'
 )

@@ -1,6 +1,6 @@
 """How far into a line a claim looks."""
 
-SPARE = 16
+EXTRA_SCAN = 16
 """How many jobs of a line, beyond those wanted, are looked at: others may be taking the first."""
-FURTHER = 8
+SCAN_GROWTH = 8
 """How many times as many are looked at next, if that was not enough."""

@@ -7,19 +7,19 @@ from tenure.errors import StoreUnavailable
 
 T = TypeVar("T")
 
-MOST_ROUNDS = 50
+MOST_DECISIONS = 50
 """How often it is decided anew, before others have had their way often enough."""
 
 
-class SomebodyElseWasFirst(Exception):  # noqa: N818 - it names a fact, and never leaves the backend
+class Conflict(Exception):  # noqa: N818 - an internal signal of the backend
     """What was decided on has changed since it was looked up."""
 
 
-def decided(decide: Callable[[], T]) -> T:
+def retry_on_conflict(decide: Callable[[], T]) -> T:
     """Return what is decided in a transaction of its own, once nobody else was first."""
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_DECISIONS):
         try:
             return decide()
-        except SomebodyElseWasFirst:
+        except Conflict:
             continue
-    raise StoreUnavailable("others kept changing jobs of the same ids or keys; ask again")
+    raise StoreUnavailable("concurrent requests kept changing jobs with the same ids or keys; retry")

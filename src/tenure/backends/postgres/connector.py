@@ -15,41 +15,45 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from tenure.backends.postgres import errors as trouble
+from tenure.backends.postgres import errors as store_errors
 from tenure.backends.postgres.address import Address
-from tenure.backends.postgres.pipeline import BEGIN, Step, Wire
-from tenure.backends.postgres.settings import MARK, session_settings
-from tenure.backends.postgres.statements import Statement, statement, unprepared
+from tenure.backends.postgres.pipeline import BEGIN, BoundQuery, PipelineConnection
+from tenure.backends.postgres.settings import SETTINGS_MARKER, session_settings
+from tenure.backends.postgres.statements import Statement, make_statement, make_unprepared
 
 log = logging.getLogger(__name__)
 
-SET = statement("select count(set_config(key, value, true)) from json_each_text($1)", "settings")
-WHICH = unprepared("select json_build_array(pg_backend_pid(), current_setting($1, true))", "mark")
+APPLY_SETTINGS = make_statement("select count(set_config(key, value, true)) from json_each_text($1)", "settings")
+DETECT_POOLER = make_unprepared("select json_build_array(pg_backend_pid(), current_setting($1, true))", "mark")
 
 
-class NobodyListens(Exception):  # noqa: N818 - it names a fact, and never leaves the backend
+class ListenUnsupported(Exception):  # noqa: N818 - an internal signal of the backend
     """Sessions are lent, and no other address is given to listen at."""
 
 
-class Sessions:
+class Connector:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._settings = json.dumps(session_settings(address.timeout))
-        self._is_known = False
-        self.are_lent = False
-        self.prepares = True
+        self._is_detected = False
+        self.is_transaction_pooled = False
+        self.uses_prepare = True
 
     @property
-    def opening(self) -> Sequence[Step]:
+    def opening(self) -> Sequence[BoundQuery]:
         """What every transaction begins with."""
-        return [Step(BEGIN), Step(SET, {"settings": self._settings})] if self.are_lent else [Step(BEGIN)]
+        return (
+            [BoundQuery(BEGIN), BoundQuery(APPLY_SETTINGS, {"settings": self._settings})]
+            if self.is_transaction_pooled
+            else [BoundQuery(BEGIN)]
+        )
 
     def connect(self) -> psycopg.Connection[Any]:
         """Return a new connection; its session is set, if it is our own."""
         connection = self._open()
         try:
-            if not self._is_known:
-                self._get_to_know(connection)
+            if not self._is_detected:
+                self._detect(connection)
         except BaseException:
             connection.close()
             raise
@@ -58,68 +62,70 @@ class Sessions:
     def connect_to_listen(self) -> psycopg.Connection[Any]:
         """Return a new connection that has a session of its own, or raise if there can be none."""
         if self._address.notify is not None:
-            return self._address.notify.connect(is_set=False)
+            return self._address.notify.connect(apply_settings=False)
         connection = self.connect()
-        if self.are_lent:
+        if self.is_transaction_pooled:
             connection.close()
-            raise NobodyListens("a pooler stands between; name the server itself with '?notify='")
+            raise ListenUnsupported("the URL leads to a pooler; set '?notify=' to the URL of the server itself")
         return connection
 
-    def wire(self, connection: psycopg.Connection[Any]) -> Wire:
+    def pipeline(self, connection: psycopg.Connection[Any]) -> PipelineConnection:
         """Return this connection as operations use it."""
-        return Wire(connection, self._timeout, prepares=self.prepares, opening=self.opening)
+        return PipelineConnection(connection, self._timeout, uses_prepare=self.uses_prepare, opening=self.opening)
 
     @contextmanager
-    def are_set(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    def applied_settings(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
         """Have the settings hold for what the driver itself is asked meanwhile."""
-        if not self.are_lent:
+        if not self.is_transaction_pooled:
             yield
             return
         with connection.transaction():
-            psycopg.RawCursor(connection).execute(SET.text, [self._settings])
+            psycopg.RawCursor(connection).execute(APPLY_SETTINGS.text, [self._settings])
             yield
 
-    def send_whole(self) -> None:
+    def disable_prepare(self) -> None:
         """Prepare no more: what is prepared in one session is missing in another. So these are lent by now."""
-        if self.prepares:
-            log.info("%s is behind a pooler; statements are not prepared", self._address.shown)
-        self.prepares = False
-        self.are_lent = True
+        if self.uses_prepare:
+            log.info("pooler detected, not using prepared statements: %s", self._address.shown)
+        self.uses_prepare = False
+        self.is_transaction_pooled = True
 
     @property
     def _timeout(self) -> float:
         return self._address.timeout + self._address.grace
 
     def _open(self) -> psycopg.Connection[Any]:
-        if not self.are_lent:
+        if not self.is_transaction_pooled:
             try:
                 return self._address.connect()
             except psycopg.OperationalError as exc:
-                if not trouble.is_about_options(exc):
+                if not store_errors.rejects_options(exc):
                     raise
-            self.are_lent = True
-        return self._address.connect(is_set=False)
+            self.is_transaction_pooled = True
+        return self._address.connect(apply_settings=False)
 
-    def _get_to_know(self, connection: psycopg.Connection[Any]) -> None:
-        wire = Wire(connection, self._timeout, prepares=True)
+    def _detect(self, connection: psycopg.Connection[Any]) -> None:
+        pipeline = PipelineConnection(connection, self._timeout, uses_prepare=True)
         # A pooler tells a number of its own, to cancel by. It may also let options pass and not heed them.
-        if wire.ask([Step(WHICH, {"mark": MARK})]) != [[wire.session, MARK]]:
-            self.are_lent = True
-        if self.are_lent and _is_kept_track_of(wire):
-            log.info("%s is behind a pooler, which keeps track of prepared statements", self._address.shown)
-        elif self.are_lent:
-            self.send_whole()
-        wire.leave()
-        self._is_known = True
+        if pipeline.execute([BoundQuery(DETECT_POOLER, {"mark": SETTINGS_MARKER})]) != [
+            [pipeline.backend_pid, SETTINGS_MARKER]
+        ]:
+            self.is_transaction_pooled = True
+        if self.is_transaction_pooled and _tracks_prepared_statements(pipeline):
+            log.info("pooler detected, which tracks prepared statements: %s", self._address.shown)
+        elif self.is_transaction_pooled:
+            self.disable_prepare()
+        pipeline.exit_pipeline()
+        self._is_detected = True
 
 
-def _is_kept_track_of(wire: Wire) -> bool:
+def _tracks_prepared_statements(connection: PipelineConnection) -> bool:
     """Tell whether a pooler keeps track of what is prepared: then it has given that a name of its own."""
     name = f"tenure_{secrets.token_hex(12)}"
     prepared = Statement(b"select 1", (), name.encode())
     try:
         # In one trip, so in one session; and if it has this name there, it is gone again.
-        wire.ask([Step(prepared), Step(unprepared(f"deallocate {name}"))])
+        connection.execute([BoundQuery(prepared), BoundQuery(make_unprepared(f"deallocate {name}"))])
     except errors.InvalidSqlStatementName:
         return True
     return False

@@ -1,7 +1,7 @@
--- What happened in each minute of the last day.
+-- Event counts by minute, for the last day.
 
 -- name: since
--- The lines of each minute that the last :since microseconds touch, added up. A correction may make them nothing.
+-- Return the sums of every minute within the last :since microseconds. Sums of zero, left by a correction, are omitted.
 select coalesce(json_agg(json_build_array(minute_at, queue, event, number) order by minute_at, queue, event), '[]')
 from (
   select minute_at, queue, event, cast(sum(number) as bigint) as number
@@ -12,9 +12,9 @@ from (
 ) counted;
 
 -- name: add up
--- Make one line of several, in the minutes that are over. since: where to begin, null for the first minute kept; most:
--- how many lines to look at. Answer where to begin the next time: where this ended, or if it saw all, a little earlier
--- than now, for what is still to be committed.
+-- Merge the rows of past minutes. since: first minute, null for the oldest; most: maximum number of rows to read.
+-- Return where the next run starts: at the last minute read or, if all rows were read, five minutes ago, because
+-- transactions that are still open may add rows.
 with
 line as materialized (
   select ctid as place, minute_at, queue, event

@@ -10,28 +10,28 @@ MICROSECOND = timedelta(microseconds=1)
 Value = str | int | float | bool | datetime | None
 
 
-def duration(seconds: float) -> int:
+def microseconds(seconds: float) -> int:
     """Return a number of seconds in microseconds, rounded as a timedelta is."""
     return timedelta(seconds=seconds) // MICROSECOND
 
 
-@lru_cache(maxsize=1024)  # the jobs of one claim have most of their moments in common
-def moment(text: str) -> datetime:
+@lru_cache(maxsize=1024)  # the jobs of one claim share most of their timestamps
+def parse_timestamp(text: str) -> datetime:
     """Return a moment of an answer; that is in the time zone of the server."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def encoded(value: Value) -> bytes | None:
+def encode(value: Value) -> bytes | None:
     """Return a value as text for the server, None for null."""
-    return None if value is None else _text(value).encode()
+    return None if value is None else _format(value).encode()
 
 
 def array(values: Iterable[Value]) -> str:
     """Return values as the text of an array."""
-    return "{" + ",".join(["null" if each is None else _element(each) for each in values]) + "}"
+    return "{" + ",".join(["null" if each is None else _quote_element(each) for each in values]) + "}"
 
 
-def texts(values: Sequence[str | None]) -> str:
+def text_array(values: Sequence[str | None]) -> str:
     """Return texts as the text of an array; the same as `array`, and quicker."""
     if not values or None in values:
         return array(values)
@@ -41,7 +41,7 @@ def texts(values: Sequence[str | None]) -> str:
     return '{"' + joined + '"}'
 
 
-def numbers(values: Iterable[int]) -> str:
+def integer_array(values: Iterable[int]) -> str:
     """Return numbers as the text of an array; the same as `array`, and quicker."""
     return "{" + ",".join(map(str, values)) + "}"
 
@@ -50,13 +50,13 @@ def optional_array(values: Iterable[Value] | None) -> str | None:
     return None if values is None else array(values)
 
 
-def _element(value: str | float | datetime) -> str:
+def _quote_element(value: str | float | datetime) -> str:
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return _text(value)
+    return _format(value)
 
 
-def _text(value: str | float | datetime) -> str:
+def _format(value: str | float | datetime) -> str:
     if isinstance(value, str):
         return value
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -8,73 +8,75 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from tenure.backends.postgres.conflict_retry import SomebodyElseWasFirst, decided
-from tenure.backends.postgres.database import Ask, Database
-from tenure.backends.postgres.encoding import array, duration, numbers, texts
-from tenure.backends.postgres.pipeline import Step
-from tenure.core.enqueue_plan import plan
-from tenure.core.job import Entry
+from tenure.backends.postgres.conflict_retry import Conflict, retry_on_conflict
+from tenure.backends.postgres.database import Database, Execute
+from tenure.backends.postgres.encoding import array, integer_array, microseconds, text_array
+from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.core.enqueue_plan import plan_enqueue
+from tenure.core.job import JobRecord
 from tenure.core.operations import Enqueued
 
 
-def enqueue(database: Database, entries: Sequence[Entry]) -> list[Enqueued]:
-    if not entries:
+def enqueue(database: Database, records: Sequence[JobRecord]) -> list[Enqueued]:
+    if not records:
         return []
-    ids = {entry.id for entry in entries}
-    if len(ids) == len(entries) and all(entry.key is None for entry in entries):
-        return _store_all(database, entries)
-    return decided(lambda: database.talk(lambda ask: decide_and_store(database, ask, entries)))
+    ids = {record.id for record in records}
+    if len(ids) == len(records) and all(record.key is None for record in records):
+        return _store_all(database, records)
+    return retry_on_conflict(lambda: database.transact(lambda execute: decide_and_store(database, execute, records)))
 
 
-def decide_and_store(database: Database, ask: Ask, entries: Sequence[Entry]) -> list[Enqueued]:
+def decide_and_store(database: Database, execute: Execute, records: Sequence[JobRecord]) -> list[Enqueued]:
     """Look up what is there, decide, and store what is new; raise if it is taken by then."""
     statements = database.statements["enqueue"]
-    keyed = [entry for entry in entries if entry.key is not None]
+    keyed = [record for record in records if record.key is not None]
     # Keys first: a job that is stored in between is then found by its id, not as one that has taken its own key.
-    holders, stored = ask(
+    holders, stored = execute(
         [
-            Step(
+            BoundQuery(
                 statements["holders of keys"],
-                {"queues": array(entry.queue for entry in keyed), "keys": array(entry.key for entry in keyed)},
+                {"queues": array(record.queue for record in keyed), "keys": array(record.key for record in keyed)},
             ),
-            Step(statements["stored"], {"ids": array(entry.id for entry in entries)}),
+            BoundQuery(statements["stored"], {"ids": array(record.id for record in records)}),
         ]
     )
     found = {(queue, key): id for queue, key, id in holders}
-    new, answers = plan(entries, set(stored), lambda queue, key: found.get((queue, key)))
+    new, results = plan_enqueue(records, set(stored), lambda queue, key: found.get((queue, key)))
     if new:
-        taken, twice = ask(_steps(database, new))
+        taken, twice = execute(_insert_queries(database, new))
         if taken or twice:
-            raise SomebodyElseWasFirst
-    return answers
+            raise Conflict
+    return results
 
 
-def _store_all(database: Database, entries: Sequence[Entry]) -> list[Enqueued]:
-    taken, twice = database.ask(_steps(database, entries))
-    others = {entries[number - 1].id for number in taken} | set(twice)
-    return [Enqueued(id=entry.id, created=entry.id not in others) for entry in entries]
+def _store_all(database: Database, records: Sequence[JobRecord]) -> list[Enqueued]:
+    taken, twice = database.execute(_insert_queries(database, records))
+    others = {records[number - 1].id for number in taken} | set(twice)
+    return [Enqueued(id=record.id, created=record.id not in others) for record in records]
 
 
-def _steps(database: Database, entries: Sequence[Entry]) -> list[Step]:
+def _insert_queries(database: Database, records: Sequence[JobRecord]) -> list[BoundQuery]:
     statements, now = database.statements["enqueue"], database.now()
-    ids = texts([entry.id for entry in entries])
+    ids = text_array([record.id for record in records])
     return [
-        Step(statements["insert"], {"ids": ids, "now": now, **_columns(entries)}),
-        Step(statements["take back"], {"ids": ids, "now": now}),
+        BoundQuery(statements["insert"], {"ids": ids, "now": now, **_columns(records)}),
+        BoundQuery(statements["undo"], {"ids": ids, "now": now}),
     ]
 
 
-def _columns(entries: Sequence[Entry]) -> dict[str, str | datetime | None]:
+def _columns(records: Sequence[JobRecord]) -> dict[str, str | datetime | None]:
     return {
-        "queues": texts([entry.queue for entry in entries]),
-        "types": texts([entry.type for entry in entries]),
-        "keys": array(entry.key for entry in entries),
-        "priorities": numbers(entry.priority for entry in entries),
-        "run_ats": array(entry.run_at for entry in entries),
-        "delays": numbers(duration(entry.delay) for entry in entries),
-        "max_attempts": array(entry.max_attempts for entry in entries),
-        "max_crashes": numbers(entry.max_crashes for entry in entries),
-        "timeouts": array(entry.timeout for entry in entries),
-        "metas": array(json.dumps(dict(entry.meta), ensure_ascii=False) if entry.meta else None for entry in entries),
-        "payloads": array(entry.payload for entry in entries),
+        "queues": text_array([record.queue for record in records]),
+        "types": text_array([record.type for record in records]),
+        "keys": array(record.key for record in records),
+        "priorities": integer_array(record.priority for record in records),
+        "run_ats": array(record.run_at for record in records),
+        "delays": integer_array(microseconds(record.delay) for record in records),
+        "max_attempts": array(record.max_attempts for record in records),
+        "max_crashes": integer_array(record.max_crashes for record in records),
+        "timeouts": array(record.timeout for record in records),
+        "metas": array(
+            json.dumps(dict(record.meta), ensure_ascii=False) if record.meta else None for record in records
+        ),
+        "payloads": array(record.payload for record in records),
     }

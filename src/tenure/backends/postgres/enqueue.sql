@@ -1,12 +1,12 @@
 -- Store new jobs.
--- What is stored is looked up one by one. `offset 0`, and a `select` for a value, leave the planner no choice: a plan made
--- while a table was small would else read all of it when it is large.
+-- Stored jobs are looked up one by one. `offset 0` and scalar subqueries force index lookups: a cached plan from the
+-- time when a table was small could otherwise scan the whole table later.
 
 -- name: insert
--- Store these jobs but for those whose id or key is taken by a live one; answer the numbers of the others.
--- They are numbered in the order asked, and stored in the order of their keys: two who store the same keys at the same
--- time then wait one for the other, never each for each. A lane is made with its first job; even if it is there, what
--- is done about it keeps it from being swept away (see `sweep lanes`).
+-- Store the jobs whose id and key are not taken by a live job; return the positions of the rest.
+-- Sequence numbers follow the order of the request. Rows are inserted in key order, so that two transactions with the
+-- same keys wait for each other but do not deadlock. A lane is created with its first job; the insert also keeps an
+-- existing lane from being deleted meanwhile (see `sweep lanes`).
 with
 asked as materialized (
   select
@@ -52,9 +52,9 @@ select coalesce(json_agg(number), '[]')
 from asked
 where id not in (select id from stored);
 
--- name: take back
--- Of jobs just stored, those that are stored as finished; answer their ids. Only now: their end may have been committed
--- while their id was waited for.
+-- name: undo
+-- Delete jobs just stored whose id exists in `finished`; return their ids. This is a separate statement, since the job
+-- may have finished while the insert waited for its id.
 with
 twice as (
   delete from {schema}.jobs job
@@ -77,7 +77,7 @@ select coalesce(json_agg(id), '[]')
 from twice;
 
 -- name: stored
--- Which of these ids are stored, finished or not.
+-- Return which of the ids exist, live or finished.
 select coalesce(json_agg(id), '[]')
 from (
   select id from {schema}.jobs where id = any (cast(:ids as text[]))
@@ -86,7 +86,7 @@ from (
 ) stored;
 
 -- name: holders of keys
--- The live jobs of these queues that have these keys.
+-- Return the live jobs that hold the given keys.
 select coalesce(json_agg(json_build_array(asked.queue, asked.key, holder.id)), '[]')
 from unnest(cast(:queues as text[]), cast(:keys as text[])) as asked (queue, key)
 cross join lateral (
@@ -97,8 +97,8 @@ cross join lateral (
 ) holder;
 
 -- name: tried as finished
--- A transaction that keeps one snapshot does not see what was finished since. It puts the jobs that it has just stored
--- among the finished ones, where the server gives it up if one of the ids is there …
+-- Under repeatable read or serializable the snapshot misses jobs finished since. Inserting the new jobs into `finished`
+-- makes the server abort the transaction if an id exists there …
 insert into {schema}.finished (
   id, sequence, queue, type, priority, run_at, state, attempts, crashes, max_crashes, endings, fence, created_at,
   finished_at, payload
@@ -111,6 +111,6 @@ where id = any (cast(:ids as text[]))
 on conflict do nothing;
 
 -- name: not finished
--- … and take them out again.
+-- … and this removes them again.
 delete from {schema}.finished
 where id = any (cast(:ids as text[]));

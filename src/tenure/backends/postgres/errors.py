@@ -8,79 +8,101 @@ from psycopg import errors
 from tenure.backends.postgres.address import Address
 from tenure.errors import ConfigurationError, SchemaOutdated, StoreUnavailable, TenureError
 
-FORGOTTEN = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+PREPARED_STATEMENT_ERRORS = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 """What is prepared is not what this connection has prepared: a pooler gave us another session."""
 
-COLLISIONS = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation, *FORGOTTEN)
+CONFLICT_ERRORS = (
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.UniqueViolation,
+    *PREPARED_STATEMENT_ERRORS,
+)
 """The server gave up this transaction for another's sake; nothing of it happened.
 
 What is taken is looked up first, so a unique violation tells that somebody took it meanwhile.
 """
 
-MISSING = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName, errors.UndefinedFunction)
+MISSING_OBJECT_ERRORS = (
+    errors.UndefinedTable,
+    errors.UndefinedColumn,
+    errors.InvalidSchemaName,
+    errors.UndefinedFunction,
+)
 
-MISSING_STATES = {each.sqlstate for each in MISSING}
+MISSING_OBJECT_STATES = {each.sqlstate for each in MISSING_OBJECT_ERRORS}
 
-STANDBY = errors.FeatureNotSupported
+STANDBY_ERROR = errors.FeatureNotSupported
 """What a standby says to transactions that write, as all of ours do. It may be about to become the primary."""
 
-LOST = {None, "08000", "08001", "08003", "08004", "08006", "53300", "57P01", "57P02", "57P03", "57P05"}
+CONNECTION_LOST_STATES = {
+    None,
+    "08000",
+    "08001",
+    "08003",
+    "08004",
+    "08006",
+    "53300",
+    "57P01",
+    "57P02",
+    "57P03",
+    "57P05",
+}
 """How the server says that it ends a connection, or makes none; a connection that broke has no such code."""
 
 
-NOT_LET_IN = re.compile(
+LOGIN_REJECTED = re.compile(
     r'authentication failed|no password supplied|no pg_hba.conf entry|(role|database) ".*" does not exist'
 )
 """Why a connection was refused; of that the driver gives no code."""
 
 
-OF_OPTIONS = "unsupported startup parameter"
+OPTIONS_REJECTED = "unsupported startup parameter"
 """How a pooler refuses what a session shall be set to; of that the driver gives no code either."""
 
 
-def is_about_options(error: psycopg.Error) -> bool:
-    return OF_OPTIONS in str(error)
+def rejects_options(error: psycopg.Error) -> bool:
+    return OPTIONS_REJECTED in str(error)
 
 
-def is_lost(error: psycopg.Error | OSError) -> bool:
+def is_connection_lost(error: psycopg.Error | OSError) -> bool:
     """Tell whether the connection is gone, and with it the answer, if the request ever arrived; or is to a standby."""
     if isinstance(error, psycopg.OperationalError):
-        return error.sqlstate in LOST
-    return isinstance(error, OSError | STANDBY)
+        return error.sqlstate in CONNECTION_LOST_STATES
+    return isinstance(error, OSError | STANDBY_ERROR)
 
 
-def is_collision(error: psycopg.Error | OSError) -> bool:
-    return isinstance(error, COLLISIONS)
+def is_conflict(error: psycopg.Error | OSError) -> bool:
+    return isinstance(error, CONFLICT_ERRORS)
 
 
-def is_forgotten(error: psycopg.Error | OSError) -> bool:
-    return isinstance(error, FORGOTTEN)
+def is_prepared_statement_error(error: psycopg.Error | OSError) -> bool:
+    return isinstance(error, PREPARED_STATEMENT_ERRORS)
 
 
-def told(address: Address, error: psycopg.Error | OSError) -> TenureError:  # noqa: PLR0911 - each has its remedy
+def translate_error(address: Address, error: psycopg.Error | OSError) -> TenureError:  # noqa: PLR0911 - one return for each remedy
     """Return what is raised in place of the driver's error."""
     reason = reason_of(error)
-    store = address.told
-    if isinstance(error, MISSING):
+    store = address.display_name
+    if isinstance(error, MISSING_OBJECT_ERRORS):
         return SchemaOutdated(f"{store} lacks a table or column: {reason}; run `tenure migrate`")
     if isinstance(error, errors.InsufficientPrivilege):
-        where = "`tenure doctor` tells which are needed" if address.is_bare else "docs/postgres.md lists the rights"
-        return ConfigurationError(f"{store} may not be used by this role: {reason}; {where}")
+        where = "run `tenure doctor` to list them" if address.is_bare else "docs/postgres.md lists them"
+        return ConfigurationError(f"the role lacks rights on {store}: {reason}; grant the rights ({where})")
     if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
         return StoreUnavailable(
-            f"{store} took more than {address.timeout:g} s: {reason}; ask again, look for a transaction that stays "
-            "open, or wait longer with '?timeout='"
+            f"{store} took more than {address.timeout:g} s: {reason}; retry, look for a transaction that stays open, "
+            "or raise '?timeout='"
         )
-    if isinstance(error, errors.ReadOnlySqlTransaction | STANDBY):
-        return StoreUnavailable(f"{store} is read-only: {reason}; name the primary server")
-    if OF_OPTIONS in reason:
+    if isinstance(error, errors.ReadOnlySqlTransaction | STANDBY_ERROR):
+        return StoreUnavailable(f"{store} is read-only: {reason}; use the URL of the primary server")
+    if OPTIONS_REJECTED in reason:
         return ConfigurationError(
-            f"{store} is behind a pooler that takes no options: {reason}; take 'options' out of the URL and PGOPTIONS, "
+            f"the pooler in front of {store} rejects options: {reason}; remove 'options' from the URL and PGOPTIONS, "
             "and use `alter role … set`"
         )
-    if NOT_LET_IN.search(reason):
-        return StoreUnavailable(f"{store} does not let us in: {reason}; see user, password and database of the URL")
-    return StoreUnavailable(f"{store} cannot be used: {reason}")
+    if LOGIN_REJECTED.search(reason):
+        return StoreUnavailable(f"cannot log in to {store}: {reason}; check user, password and database in the URL")
+    return StoreUnavailable(f"{store} is unavailable: {reason}")
 
 
 def reason_of(error: psycopg.Error | OSError) -> str:
@@ -90,51 +112,50 @@ def reason_of(error: psycopg.Error | OSError) -> str:
     return " ".join(str(error).split())
 
 
-def of_the_caller(address: Address, error: Exception, lacking: str | None = None) -> TenureError | None:
+def translate_caller_error(address: Address, error: Exception, missing: str | None = None) -> TenureError | None:
     """Return what is raised in place of an error on a connection of the caller's; None if that goes on as it is.
 
     Its driver, and perhaps a library around that, is one of several: only the code of the server is the same.
     """
-    state, reason = _told_by_the_server(error)
-    if state in MISSING_STATES:
-        lacks = lacking or f"connection leads to a database that has no store in the schema {address.schema!r}"
+    state, reason = _server_message(error)
+    if state in MISSING_OBJECT_STATES:
+        lacks = missing or f"connection leads to a database without a store in schema {address.schema!r}"
         return ConfigurationError(
-            f"{lacks}, unlike {address.shown!r}; one transaction can only hold both if they are in one database: "
-            f"{reason}"
+            f"{lacks}, unlike {address.shown!r}; pass a connection to the same database: {reason}"
         )
     if state == errors.InvalidParameterValue.sqlstate:
-        return ConfigurationError(f"the store refuses this: {reason}")
+        return ConfigurationError(f"the store rejected the request: {reason}")
     if state == errors.InsufficientPrivilege.sqlstate:
         return ConfigurationError(
-            f"the role of connection may not do this: {reason}; `tenure sql roles` prints what it needs"
+            f"the role of connection lacks rights: {reason}; run `tenure sql roles` for the grants"
         )
     return None
 
 
-def unanswered_commit(address: Address, error: psycopg.Error) -> StoreUnavailable:
+def lost_commit_error(address: Address, error: psycopg.Error) -> StoreUnavailable:
     reason = reason_of(error)
     return StoreUnavailable(
-        f"{address.shown!r} did not answer to the commit, which may have landed or not: {reason}; look what became of "
-        "the job"
+        f"lost the connection to {address.shown!r} during the commit, which may or may not have landed: {reason}; "
+        "check the state of the job"
     )
 
 
-def _told_by_the_server(error: BaseException) -> tuple[str | None, str]:
+def _server_message(error: BaseException) -> tuple[str | None, str]:
     """Return the code and the first line of what the server said, of whatever library the error is.
 
     SQLAlchemy and Django wrap the error of a driver; what they say themselves may have the values of the statement.
     """
-    state, said = None, error
+    state, source = None, error
     cause: BaseException | None = error
     while cause is not None:
         found = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
-        state, said = (str(found), cause) if found else (state, said)
+        state, source = (str(found), cause) if found else (state, source)
         cause = getattr(cause, "orig", None) or cause.__cause__
-    return state, str(said).partition("\n")[0]
+    return state, str(source).partition("\n")[0]
 
 
-def all_in_use(address: Address) -> StoreUnavailable:
+def pool_exhausted_error(address: Address) -> StoreUnavailable:
     return StoreUnavailable(
         f"all {address.connections} connections to {address.shown!r} were in use for {address.timeout:g} s; "
-        "allow more with '?connections='"
+        "raise '?connections='"
     )

@@ -3,29 +3,31 @@
 from collections.abc import Sequence
 
 from tenure.backends.postgres.database import Database
-from tenure.backends.postgres.encoding import duration, moment, optional_array
-from tenure.backends.postgres.pipeline import Step
+from tenure.backends.postgres.encoding import microseconds, optional_array, parse_timestamp
+from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.postgres.rows import job_of, worker_of
 from tenure.backends.protocol import SCAN
-from tenure.core.operations import EVIDENCE_KEPT, MOST_AHEAD, Standing
+from tenure.core.operations import MAX_AHEAD_COUNTED, SILENT_WORKER_TTL, ClaimOutlook
 
 
-def standing(database: Database, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+def explain(
+    database: Database, id: str, queues: Sequence[str] | None, types: Sequence[str] | None
+) -> ClaimOutlook | None:
     values = {
         "id": id,
         "queues": optional_array(queues),
         "types": optional_array(types),
         "scan": SCAN,
-        "most": MOST_AHEAD,
-        "evidence_kept": duration(EVIDENCE_KEPT),
+        "most": MAX_AHEAD_COUNTED,
+        "evidence_kept": microseconds(SILENT_WORKER_TTL),
         "now": database.now(),
     }
-    (found,) = database.ask([Step(database.asking(queues, types)["standing"]["standing"], values)])
+    (found,) = database.execute([BoundQuery(database.statements_for(queues, types)["explain"]["outlook"], values)])
     if found is None:
         return None
     now, row, is_paused, ahead, holder = found
-    return Standing(
-        now=moment(now),
+    return ClaimOutlook(
+        now=parse_timestamp(now),
         job=job_of(row),
         is_paused=is_paused,
         ahead=ahead,

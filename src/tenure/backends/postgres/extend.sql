@@ -1,8 +1,8 @@
--- Prolong leases; `settle.sql` has locked the jobs.
+-- Extend leases. The jobs are already locked by `lock` in `settle.sql`.
 
 -- name: extend
--- Only for a holder; a lease is never shortened, and no progress keeps what was there. Answer the numbers of those that
--- are held, and whether a cancel was asked for.
+-- Extend only leases that the caller holds, and never shorten a lease. A null progress keeps the stored progress.
+-- Return, for each claim still held, its position in the request and whether a cancel is requested.
 with
 held as materialized (
   select job.place, asked.lease, asked.progress, asked.number

@@ -1,5 +1,5 @@
--- Show jobs page by page, in enqueue order or the reverse ({{order}}), each with the comparison that goes with it.
--- Where to look is known beforehand, if the query allows; :ids of other queries is not used.
+-- Find jobs page by page, in enqueue order or reversed: order and comparison are filled in for each direction.
+-- The source of candidates (`all`, `running`, `stopped`, `named`) is chosen by the query; only `named` uses :ids.
 
 -- name: all
 (select {{live}} from {schema}.jobs where leased_until is null and sequence {{beyond}} :cursor {{first}})
@@ -9,17 +9,17 @@ union all
 (select {{finished}} from {schema}.finished where sequence {{beyond}} :cursor {{first}})
 
 -- name: running
--- Sorted; there are not many.
+-- Running jobs are few, so they are sorted instead of indexed.
 select {{live}} from {schema}.jobs where leased_until is not null and sequence + 0 {{beyond}} :cursor offset 0
 
 -- name: stopped
--- The failed and the cancelled.
+-- Failed and cancelled jobs.
 (select {{live}} from {schema}.jobs where state = 'failed' and sequence {{beyond}} :cursor {{first}})
 union all
 (select {{finished}} from {schema}.finished where state = 'cancelled' and sequence {{beyond}} :cursor {{first}})
 
 -- name: named
--- Found by their ids: all that lie beyond are not to be walked, which `+ 0` and `offset 0` keep the planner from.
+-- Jobs by id. `+ 0` and `offset 0` keep the planner from scanning the index of the sequence instead.
 (select {{live}} from {schema}.jobs where id = any (cast(:ids as text[])) and sequence + 0 {{beyond}} :cursor offset 0)
 union all
 (
@@ -33,18 +33,18 @@ union all
 order by sequence {{order}} limit :scan
 
 -- name: live
--- What the conditions depend on, of a job that is queued, running or failed …
+-- The columns used by the conditions, for a job that is queued, running or failed …
 id, sequence, true as is_live, state, queue, type, key, worker, attempts, endings, run_at,
 coalesce(finished_at, created_at) as last_at
 
 -- name: finished
--- … and of one that is completed or cancelled.
+-- … and for a job that is completed or cancelled.
 id, sequence, false, state, queue, type, key, worker, attempts, endings, run_at, finished_at
 
 -- name: page
--- The jobs that match, at most :limit, among the next :scan candidates; and where to go on, null for the end.
--- The last candidate is found even if it does not match: it tells that there may be more. Nothing is looked at that is
--- not needed any more.
+-- Return at most :limit matching jobs among the next :scan candidates, and the position to continue from, null at the
+-- end. The last candidate is included even if it does not match: its presence shows that more may follow. The limits
+-- are evaluated lazily, so no candidate after match number :limit is checked.
 with
 candidate as (
   select

@@ -14,88 +14,90 @@ from psycopg import sql
 from psycopg.abc import Query
 from psycopg.rows import tuple_row
 
-from tenure.backends.shared import forking as forks
-from tenure.backends.shared.guarded_transaction import OURS, refuse_to_end
+from tenure.backends.shared import forking
+from tenure.backends.shared.guarded_transaction import ENDS_WITH_BLOCK, reject_ending
 from tenure.errors import ConfigurationError
 
-BEGUN = "select extract(epoch from transaction_timestamp())"
+TRANSACTION_START = "select extract(epoch from transaction_timestamp())"
 
-RENEW = (
+RESET_SESSION = (
     "reset session authorization; reset all; deallocate all; close all; unlisten *; discard temp; discard sequences; "
     "select pg_advisory_unlock_all()"
 )
 """Makes a session that somebody has used as it was at first, but for what the server has read of our functions."""
 
-NO_COMMIT = f"{OURS}; leave the commit to it"
-NO_ROLLBACK = f"{OURS}; raise one to undo it"
-NO_CLOSE = f"{OURS}; leave the connection open"
-OVER = "this connection was for one transaction, which has ended; leave it alone"
-NO_BLOCK = f"{OURS}; `with connection` would end it before, so leave that out"
-ENDED = f"{OURS}, and a statement has ended it before; what it wrote may be committed, and the job is not completed"
+NO_COMMIT = f"{ENDS_WITH_BLOCK}; remove the call of commit()"
+NO_ROLLBACK = f"{ENDS_WITH_BLOCK}; raise an exception instead of calling rollback()"
+NO_CLOSE = f"{ENDS_WITH_BLOCK}; do not close the connection inside the block"
+USED_AFTER_END = "this connection was for one transaction, which has ended; do not use it after the block"
+NO_BLOCK = f"{ENDS_WITH_BLOCK}; do not use `with connection`, which would end it early"
+ENDED_EARLY = (
+    f"{ENDS_WITH_BLOCK}, but a statement ended it early; its writes may be committed, and the job is not completed"
+)
 
 
-class OneCursor(psycopg.Cursor[Any]):
+class GuardedCursor(psycopg.Cursor[Any]):
     """Looks at each statement first."""
 
     def execute(self, query: Query, *args: Any, **options: Any) -> Self:
-        refuse_to_end(_text(query))
+        reject_ending(_text(query))
         return super().execute(query, *args, **options)
 
     def executemany(self, query: Query, *args: Any, **options: Any) -> None:
-        refuse_to_end(_text(query))
+        reject_ending(_text(query))
         super().executemany(query, *args, **options)
 
 
-class OneTransaction(psycopg.Connection[Any]):
+class GuardedConnection(psycopg.Connection[Any]):
     """A connection whose transaction ends with its block, not before: the completion has to be in it."""
 
     _is_in_block = False
-    _is_over = False
+    _is_done = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.cursor_factory = OneCursor
+        self.cursor_factory = GuardedCursor
         self.prepare_threshold = None
-        self._process = os.getpid()
+        self._owner_pid = os.getpid()
         self.after_commit: list[Callable[[], None]] = []
-        self._begun: Any = None
+        self._start: Any = None
 
-    def renew(self) -> None:
+    def reset_session(self) -> None:
         """Be as a new one."""
         self.autocommit = True
-        psycopg.Cursor(self).execute(RENEW)
+        psycopg.Cursor(self).execute(RESET_SESSION)
         self.autocommit = False
 
     def begin(self) -> None:
         self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         self._is_in_block = True
-        self._begun = self._moment()
+        self._start = self._transaction_start()
 
-    def end(self) -> None:
+    def commit_block(self) -> None:
         """Commit, if it is still the same transaction."""
-        if self._moment() != self._begun:
-            raise ConfigurationError(ENDED)
+        if self._transaction_start() != self._start:
+            raise ConfigurationError(ENDED_EARLY)
         super().commit()
         self._is_in_block = False
-        self._is_over = True
+        self._is_done = True
 
-    def undo(self) -> None:
+    def abort(self) -> None:
         """Be closed; what was not committed is undone. In a forked child it is the parent's, and goes on."""
         self._is_in_block = False
-        if self._process == os.getpid():
+        if self._owner_pid == os.getpid():
             super().close()
         else:
-            forks.abandon([self.pgconn])
+            forking.abandon([self.pgconn])
 
     def cursor(self, *args: Any, **options: Any) -> Any:
         if not self._is_in_block:
-            raise ConfigurationError(OVER)
+            raise ConfigurationError(USED_AFTER_END)
         return super().cursor(*args, **options)
 
     def wait(self, *args: Any, **options: Any) -> Any:
         # Every statement comes here, also of a cursor that was made in the block.
-        if self._is_over:
-            raise ConfigurationError(OVER)
+        if self._is_done:
+            raise ConfigurationError(USED_AFTER_END)
         return super().wait(*args, **options)
 
     def __del__(self, *args: Any) -> None:
@@ -112,7 +114,7 @@ class OneTransaction(psycopg.Connection[Any]):
     def close(self) -> None:
         if self._is_in_block:
             raise ConfigurationError(NO_CLOSE)
-        if not self._is_over:
+        if not self._is_done:
             super().close()
 
     def __exit__(
@@ -120,69 +122,69 @@ class OneTransaction(psycopg.Connection[Any]):
     ) -> NoReturn:
         raise ConfigurationError(NO_BLOCK)
 
-    def _moment(self) -> Any:
+    def _transaction_start(self) -> Any:
         """Return what no other transaction of this session has."""
-        return self.cursor(row_factory=tuple_row).execute(BEGUN).fetchone()
+        return self.cursor(row_factory=tuple_row).execute(TRANSACTION_START).fetchone()
 
 
-class OneAsyncCursor(psycopg.AsyncCursor[Any]):
+class AsyncGuardedCursor(psycopg.AsyncCursor[Any]):
     """Looks at each statement first."""
 
     async def execute(self, query: Query, *args: Any, **options: Any) -> Self:
-        refuse_to_end(_text(query))
+        reject_ending(_text(query))
         return await super().execute(query, *args, **options)
 
     async def executemany(self, query: Query, *args: Any, **options: Any) -> None:
-        refuse_to_end(_text(query))
+        reject_ending(_text(query))
         await super().executemany(query, *args, **options)
 
 
-class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
+class AsyncGuardedConnection(psycopg.AsyncConnection[Any]):
     """The same for an event loop."""
 
     _is_in_block = False
-    _is_over = False
+    _is_done = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.cursor_factory = OneAsyncCursor
+        self.cursor_factory = AsyncGuardedCursor
         self.prepare_threshold = None
         self.after_commit: list[Callable[[], None]] = []
-        self._begun: Any = None
+        self._start: Any = None
 
-    async def renew(self) -> None:
+    async def reset_session(self) -> None:
         """Be as a new one."""
         await self.set_autocommit(True)
-        await psycopg.AsyncCursor(self).execute(RENEW)
+        await psycopg.AsyncCursor(self).execute(RESET_SESSION)
         await self.set_autocommit(False)
 
     async def begin(self) -> None:
         await self.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
         self._is_in_block = True
-        self._begun = await self._moment()
+        self._start = await self._transaction_start()
 
-    async def end(self) -> None:
+    async def commit_block(self) -> None:
         """Commit, if it is still the same transaction."""
-        if await self._moment() != self._begun:
-            raise ConfigurationError(ENDED)
+        if await self._transaction_start() != self._start:
+            raise ConfigurationError(ENDED_EARLY)
         await super().commit()
         self._is_in_block = False
-        self._is_over = True
+        self._is_done = True
 
-    async def undo(self) -> None:
+    async def abort(self) -> None:
         """Be closed; what was not committed is undone."""
         self._is_in_block = False
         await super().close()
 
     def cursor(self, *args: Any, **options: Any) -> Any:
         if not self._is_in_block:
-            raise ConfigurationError(OVER)
+            raise ConfigurationError(USED_AFTER_END)
         return super().cursor(*args, **options)
 
     async def wait(self, *args: Any, **options: Any) -> Any:
         # Every statement comes here, also of a cursor that was made in the block.
-        if self._is_over:
-            raise ConfigurationError(OVER)
+        if self._is_done:
+            raise ConfigurationError(USED_AFTER_END)
         return await super().wait(*args, **options)
 
     def __del__(self, *args: Any) -> None:
@@ -199,7 +201,7 @@ class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
     async def close(self) -> None:
         if self._is_in_block:
             raise ConfigurationError(NO_CLOSE)
-        if not self._is_over:
+        if not self._is_done:
             await super().close()
 
     async def __aexit__(
@@ -207,9 +209,9 @@ class OneAsyncTransaction(psycopg.AsyncConnection[Any]):
     ) -> NoReturn:
         raise ConfigurationError(NO_BLOCK)
 
-    async def _moment(self) -> Any:
+    async def _transaction_start(self) -> Any:
         """Return what no other transaction of this session has."""
-        return await (await self.cursor(row_factory=tuple_row).execute(BEGUN)).fetchone()
+        return await (await self.cursor(row_factory=tuple_row).execute(TRANSACTION_START)).fetchone()
 
 
 def _text(query: Query) -> str:

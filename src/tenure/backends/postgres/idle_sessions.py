@@ -11,58 +11,58 @@ from dataclasses import dataclass
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGconn
 
-from tenure.backends.shared import forking as forks
+from tenure.backends.shared import forking
 
-LONGEST_IDLE = 60.0
+IDLE_SESSION_TTL = 60.0
 """Seconds after which one that nobody used is closed, when another is taken or given back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spare:
+class IdleSession:
     session: PGconn
-    since: float
+    idle_since: float
 
 
-class Spares:
+class IdleSessions:
     """Those of one process: for any thread, and for any event loop."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._begin()
-        forks.watch(self)
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._reset()
+        forking.register(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._spares: deque[Spare] = deque()
+        self._idle: deque[IdleSession] = deque()
         self._is_closed = False
 
     def take(self) -> PGconn | None:
         """Return the one that was used last, or None."""
         with self._lock:
-            self._close_old()
-            return self._spares.pop().session if self._spares else None
+            self._close_expired()
+            return self._idle.pop().session if self._idle else None
 
-    def give_back(self, session: PGconn) -> None:
+    def put(self, session: PGconn) -> None:
         """Keep one whose transaction has ended, or close it."""
         is_idle = session.transaction_status == TransactionStatus.IDLE
         with self._lock:
-            self._close_old()
-            if is_idle and not self._is_closed and len(self._spares) < self._most:
-                self._spares.append(Spare(session, time.monotonic()))
+            self._close_expired()
+            if is_idle and not self._is_closed and len(self._idle) < self._limit:
+                self._idle.append(IdleSession(session, time.monotonic()))
                 return
         session.finish()
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
-            while self._spares:
-                self._spares.pop().session.finish()
+            while self._idle:
+                self._idle.pop().session.finish()
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the sessions are the parent's."""
-        forks.abandon(self._spares)
-        self._begin()
+        forking.abandon(self._idle)
+        self._reset()
 
-    def _close_old(self) -> None:
-        while self._spares and self._spares[0].since < time.monotonic() - LONGEST_IDLE:
-            self._spares.popleft().session.finish()
+    def _close_expired(self) -> None:
+        while self._idle and self._idle[0].idle_since < time.monotonic() - IDLE_SESSION_TTL:
+            self._idle.popleft().session.finish()

@@ -17,31 +17,31 @@ from typing import Any
 import psycopg
 
 from tenure.backends.postgres.address import Address
-from tenure.backends.postgres.connector import NobodyListens
-from tenure.backends.postgres.notifier import Ring, channel_of, ring_of
-from tenure.backends.postgres.pipeline import Step, Wire
-from tenure.backends.postgres.statements import quoted, statement
+from tenure.backends.postgres.connector import ListenUnsupported
+from tenure.backends.postgres.notifier import Notification, channel_of, parse_notification
+from tenure.backends.postgres.pipeline import BoundQuery, PipelineConnection
+from tenure.backends.postgres.statements import make_statement, quote_name
 
 log = logging.getLogger(__name__)
 
-SILENCE = 30.0
+PING_INTERVAL = 30.0
 """Seconds without a ring, about, after which the listener has itself rung."""
-PROOF = 2.0
+PING_TIMEOUT = 2.0
 """Seconds within which it then has to hear that."""
-LINGER = 60.0
+LISTENER_IDLE_TTL = 60.0
 """Seconds that it goes on when nobody waits."""
-ENDING = 2.0
+CLOSE_TIMEOUT = 2.0
 """Seconds that its end is waited for: it may be connecting."""
 
-SHORTEST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
-LONGEST_PAUSE_IF_DEAF = 60.0
+SHORTEST_RECONNECT_DELAY = 0.1
+LONGEST_RECONNECT_DELAY = 5.0
+LONGEST_RECONNECT_DELAY_WITHOUT_PING = 60.0
 """Seconds between two attempts; longer where one succeeds and does not help."""
 
-STAY = statement("set idle_session_timeout = 0")
+NO_IDLE_TIMEOUT = make_statement("set idle_session_timeout = 0")
 
 
-class NotHeard(Exception):  # noqa: N818 - it names a fact, and never leaves this module
+class PingTimeout(Exception):  # noqa: N818 - an internal signal of this module
     """The listener had itself rung, and did not hear it."""
 
 
@@ -57,36 +57,36 @@ class Listener:
         name: str,
         *,
         connect: Callable[[], psycopg.Connection[Any]],
-        ring: Callable[[Collection[str]], None],
-        heard: Callable[[Ring], None],
-        changed: Callable[[], None],
+        ping: Callable[[Collection[str]], None],
+        on_notification: Callable[[Notification], None],
+        on_change: Callable[[], None],
     ) -> None:
         self._address = address
-        self._listen = statement(f"listen {quoted(channel_of(address.schema))}")
+        self._listen = make_statement(f"listen {quote_name(channel_of(address.schema))}")
         self._name = name
         self._connect = connect
-        self._ring = ring
-        self._heard = heard
-        self._changed = changed
+        self._ping = ping
+        self._on_notification = on_notification
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._linger_until = 0.0
-        self._hears: bool | None = None
-        self._is_pointless = False
+        self._wanted_until = 0.0
+        self._is_connected: bool | None = None
+        self._is_unsupported = False
         self._thread: threading.Thread | None = None
         self._waker: socket.socket | None = None
-        self._opened: list[object] = []
+        self._open_handles: list[object] = []
 
     @property
-    def hears(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether rings are heard, as far as can be known."""
-        return self._hears is True
+        return self._is_connected is True
 
-    def attend(self) -> None:
+    def ensure_listening(self) -> None:
         """Listen, for somebody waits."""
         with self._lock:
-            self._linger_until = time.monotonic() + LINGER
-            if self._thread is None and self._is_wanted():
+            self._wanted_until = time.monotonic() + LISTENER_IDLE_TTL
+            if self._thread is None and self._should_run():
                 self._start()
 
     def close(self) -> None:
@@ -96,99 +96,104 @@ class Listener:
             if self._waker is not None:
                 self._waker.send(b"!")
         if thread is not None:
-            thread.join(ENDING)
+            thread.join(CLOSE_TIMEOUT)
 
-    def opened(self) -> list[object]:
+    def open_handles(self) -> list[object]:
         """Return what a child of this process has to leave alone."""
-        return self._opened
+        return self._open_handles
 
     def _start(self) -> None:
         waker, woken = socket.socketpair()
         thread = threading.Thread(target=self._run, args=(woken,), name="tenure-listener", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # none can be started while the interpreter ends
+        except RuntimeError:  # no thread can be started during interpreter shutdown
             waker.close()
             woken.close()
             return
         self._thread, self._waker = thread, waker
-        self._opened = [waker, woken]
+        self._open_handles = [waker, woken]
 
     def _run(self, woken: socket.socket) -> None:
-        pause = SHORTEST_PAUSE
+        pause = SHORTEST_RECONNECT_DELAY
         with woken:
-            while not self._is_over():
+            while not self._should_stop():
                 try:
-                    self._attempt(woken)
-                except NobodyListens as exc:
-                    self._is_pointless = True
-                    self._note(hears=False, reason=exc)
-                except (psycopg.Error, OSError, NotHeard) as exc:
-                    pause = SHORTEST_PAUSE if self._hears else pause
-                    self._note(hears=False, reason=exc)
+                    self._connect_and_listen(woken)
+                except ListenUnsupported as exc:
+                    self._is_unsupported = True
+                    self._record_state(is_connected=False, reason=exc)
+                except (psycopg.Error, OSError, PingTimeout) as exc:
+                    pause = SHORTEST_RECONNECT_DELAY if self._is_connected else pause
+                    self._record_state(is_connected=False, reason=exc)
                     self._closing.wait(pause * random.uniform(0.5, 1.0))
-                    pause = min(2 * pause, LONGEST_PAUSE_IF_DEAF if isinstance(exc, NotHeard) else LONGEST_PAUSE)
+                    pause = min(
+                        2 * pause,
+                        LONGEST_RECONNECT_DELAY_WITHOUT_PING
+                        if isinstance(exc, PingTimeout)
+                        else LONGEST_RECONNECT_DELAY,
+                    )
 
-    def _is_over(self) -> bool:
+    def _should_stop(self) -> bool:
         """Tell whether to end; if so, the next who waits starts another."""
         with self._lock:
-            if self._is_wanted():
+            if self._should_run():
                 return False
-            self._hears = None
+            self._is_connected = None
             self._thread = None
             if self._waker is not None:
                 self._waker.close()
             self._waker = None
             return True
 
-    def _is_wanted(self) -> bool:
-        return not self._is_pointless and not self._closing.is_set() and time.monotonic() < self._linger_until
+    def _should_run(self) -> bool:
+        return not self._is_unsupported and not self._closing.is_set() and time.monotonic() < self._wanted_until
 
-    def _attempt(self, woken: socket.socket) -> None:
+    def _connect_and_listen(self, woken: socket.socket) -> None:
         """Listen for as long as that is wanted, and possible."""
-        wire = Wire(self._connect(), PROOF, prepares=False)
-        self._opened.append(wire)
+        connection = PipelineConnection(self._connect(), PING_TIMEOUT, uses_prepare=False)
+        self._open_handles.append(connection)
         try:
-            wire.ask([Step(STAY), Step(self._listen)])
-            self._hear(wire, woken)
+            connection.execute([BoundQuery(NO_IDLE_TIMEOUT), BoundQuery(self._listen)])
+            self._receive(connection, woken)
         finally:
-            wire.close()
-            self._opened.remove(wire)
+            connection.close()
+            self._open_handles.remove(connection)
 
-    def _hear(self, wire: Wire, woken: socket.socket) -> None:
+    def _receive(self, connection: PipelineConnection, woken: socket.socket) -> None:
         poll = select.poll()
-        poll.register(wire.fileno(), select.POLLIN)
+        poll.register(connection.fileno(), select.POLLIN)
         poll.register(woken, select.POLLIN)
-        prove_at, proven_by = 0.0, None
-        while self._is_wanted():
+        ping_at, ping_ends_at = 0.0, None
+        while self._should_run():
             now = time.monotonic()
-            if proven_by is None and now >= prove_at:
-                self._ring(())
-                proven_by = now + PROOF
-            acts_at = prove_at if proven_by is None else proven_by
-            poll.poll(1000 * max(0.0, min(acts_at, self._linger_until) - now))
-            rings = [ring_of(text) for text in wire.heard()]
-            if rings:
-                prove_at = time.monotonic() + SILENCE * random.uniform(0.8, 1.2)
-            if any(ring.sender == self._name for ring in rings):
-                proven_by = None
-                self._note(hears=True)
-            elif proven_by is not None and time.monotonic() >= proven_by:
-                raise NotHeard(f"a ring was not heard within {PROOF:g} s")
-            for ring in rings:
-                if ring.sender != self._name:
-                    self._heard(ring)
+            if ping_ends_at is None and now >= ping_at:
+                self._ping(())
+                ping_ends_at = now + PING_TIMEOUT
+            wakes_at = ping_at if ping_ends_at is None else ping_ends_at
+            poll.poll(1000 * max(0.0, min(wakes_at, self._wanted_until) - now))
+            notifications = [parse_notification(text) for text in connection.received_notifications()]
+            if notifications:
+                ping_at = time.monotonic() + PING_INTERVAL * random.uniform(0.8, 1.2)
+            if any(notification.sender == self._name for notification in notifications):
+                ping_ends_at = None
+                self._record_state(is_connected=True)
+            elif ping_ends_at is not None and time.monotonic() >= ping_ends_at:
+                raise PingTimeout(f"a test notification did not arrive within {PING_TIMEOUT:g} s")
+            for notification in notifications:
+                if notification.sender != self._name:
+                    self._on_notification(notification)
 
-    def _note(self, *, hears: bool, reason: Exception | None = None) -> None:
-        if hears == self._hears:
+    def _record_state(self, *, is_connected: bool, reason: Exception | None = None) -> None:
+        if is_connected == self._is_connected:
             return
-        was_deaf, self._hears = self._hears is False, hears
-        if hears:
+        was_lost, self._is_connected = self._is_connected is False, is_connected
+        if is_connected:
             # Who was told that they are not is told that they are again.
-            level = logging.INFO if was_deaf else logging.DEBUG
-            log.log(level, "wake-ups are heard", extra={"store": self._address.shown})
+            level = logging.INFO if was_lost else logging.DEBUG
+            log.log(level, "LISTEN connected", extra={"store": self._address.shown})
         else:
             why = " ".join(str(reason).split())
             facts = {"store": self._address.shown, "reason": why}
-            log.info("wake-ups are not heard, and jobs are found by looking: %s", why, extra=facts)
-        self._changed()
+            log.info("LISTEN unavailable, polling once a second: %s", why, extra=facts)
+        self._on_change()

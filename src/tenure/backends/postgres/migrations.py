@@ -15,8 +15,8 @@ from psycopg import errors
 
 from tenure.backends.postgres import functions
 from tenure.backends.postgres.address import Address
-from tenure.backends.postgres.connector import Sessions
-from tenure.backends.postgres.statements import quoted, statements_in, texts_in
+from tenure.backends.postgres.connector import Connector
+from tenure.backends.postgres.statements import quote_name, sql_in, statements_in
 from tenure.core.operations import Schema
 from tenure.errors import ConfigurationError, SchemaOutdated
 
@@ -26,27 +26,27 @@ SCRIPTS = sorted(
 )
 """What makes version 1 of nothing, version 2 of version 1, and so on."""
 
-ENCODINGS = {"UTF8", "SQL_ASCII"}
+SUPPORTED_ENCODINGS = {"UTF8", "SQL_ASCII"}
 """Of a database that keeps every character."""
 
-OLDEST = 15
+OLDEST_SERVER = 15
 """The oldest version of the server that our statements were run on."""
 
-WORKS_FROM = {1: 1, 2: 1}
+OLDEST_COMPATIBLE = {1: 1, 2: 1}
 """For each version, the oldest that a tenure may know to work with it."""
 
 
-def current() -> int:
+def current_version() -> int:
     """Return the version that this tenure makes."""
     return len(SCRIPTS)
 
 
 def script(schema: str, before: int = 0) -> str:
     """Return what brings a schema of that version up to date, as one text to be run by hand."""
-    parts = [f"create schema if not exists {quoted(schema)};"] if before == 0 else []
-    applied = texts_in(schema)["schema"]["applied"]
-    for number, text in _outstanding(schema, before):
-        note = applied.replace(":version", str(number)).replace(":works_from", str(WORKS_FROM[number]))
+    parts = [f"create schema if not exists {quote_name(schema)};"] if before == 0 else []
+    applied = sql_in(schema)["schema"]["applied"]
+    for number, text in _pending_scripts(schema, before):
+        note = applied.replace(":version", str(number)).replace(":works_from", str(OLDEST_COMPATIBLE[number]))
         parts += [text.strip(), f"{note};"]
     if not parts:
         return ""
@@ -56,126 +56,128 @@ def script(schema: str, before: int = 0) -> str:
 class Migrations:
     """Sees once that the schema is there, as the URL allows."""
 
-    def __init__(self, address: Address, sessions: Sessions) -> None:
+    def __init__(self, address: Address, connector: Connector) -> None:
         self._address = address
-        self._sessions = sessions
+        self._connector = connector
         self._statements = statements_in(address.schema)["schema"]
-        self._found: int | None = None
+        self._found_version: int | None = None
 
     @property
     def schema(self) -> Schema:
-        return Schema(before=self._found or 0, now=current())
+        return Schema(before=self._found_version or 0, now=current_version())
 
-    def see_to(self, connection: psycopg.Connection[Any]) -> None:
+    def ensure_migrated(self, connection: psycopg.Connection[Any]) -> None:
         """Make the schema usable, or raise, when the first connection is there; for tables alone, look for none."""
-        if self._found is not None:
+        if self._found_version is not None:
             return
         if self._address.is_bare:
-            self._refuse(connection)
-            self._found = 0
+            self._reject_unsupported(connection)
+            self._found_version = 0
             return
-        found = self._found_in(connection)
-        if found < current():
-            self._may_migrate(found)
+        found = self._read_version(connection)
+        if found < current_version():
+            self._require_auto_migrate(found)
             found = self._migrate(connection)
-        self._found = found
+        self._found_version = found
 
     def apply(self) -> Schema:
         """Bring it up to date; tell the version that this handle found first."""
-        connection = self._sessions.connect()
+        connection = self._connector.connect()
         try:
-            found = self._found_in(connection)
-            if found < current():
+            found = self._read_version(connection)
+            if found < current_version():
                 found = self._migrate(connection)
         finally:
             connection.close()
-        self._found = found if self._found is None else self._found
+        self._found_version = found if self._found_version is None else self._found_version
         return self.schema
 
     def outstanding(self) -> str:
         """Return what `apply` would do, as one text to be run by hand."""
-        with self._sessions.connect() as connection:
-            return script(self._address.schema, self._found_in(connection))
+        with self._connector.connect() as connection:
+            return script(self._address.schema, self._read_version(connection))
 
-    def _found_in(self, connection: psycopg.Connection[Any]) -> int:
-        with self._sessions.are_set(connection):
-            return self._version(connection)
+    def _read_version(self, connection: psycopg.Connection[Any]) -> int:
+        with self._connector.applied_settings(connection):
+            return self._checked_version(connection)
 
-    def _version(self, connection: psycopg.Connection[Any]) -> int:
+    def _checked_version(self, connection: psycopg.Connection[Any]) -> int:
         """Return the version; 0 if there is none. Raise for one that this tenure cannot work with."""
-        self._refuse(connection)
-        if not _value(connection, self._statements["has schema"].text, self._address.schema):
+        self._reject_unsupported(connection)
+        if not _fetch_value(connection, self._statements["has schema"].text, self._address.schema):
             return 0
-        version, works_from = _value(connection, self._statements["version"].text) or (0, 0)
-        if works_from > current():
+        version, works_from = _fetch_value(connection, self._statements["version"].text) or (0, 0)
+        if works_from > current_version():
             raise SchemaOutdated(
-                f"{self._address.shown!r} has schema {version}, which needs a tenure that knows {works_from}, and this "
-                f"one knows up to {current()}; use a newer tenure"
+                f"{self._address.shown!r} has schema {version}, which requires a tenure that knows schema "
+                f"{works_from}; this one knows up to {current_version()}: upgrade tenure"
             )
         return int(version)
 
-    def _refuse(self, connection: psycopg.Connection[Any]) -> None:
-        self._refuse_server(connection)
-        self._refuse_encoding(connection)
+    def _reject_unsupported(self, connection: psycopg.Connection[Any]) -> None:
+        self._reject_old_server(connection)
+        self._reject_encoding(connection)
 
-    def _refuse_server(self, connection: psycopg.Connection[Any]) -> None:
+    def _reject_old_server(self, connection: psycopg.Connection[Any]) -> None:
         version = connection.info.server_version // 10_000
-        if version < OLDEST:
-            raise ConfigurationError(f"{self._address.shown!r} is PostgreSQL {version}; use {OLDEST} or newer")
+        if version < OLDEST_SERVER:
+            raise ConfigurationError(f"{self._address.shown!r} is PostgreSQL {version}; use {OLDEST_SERVER} or newer")
 
-    def _refuse_encoding(self, connection: psycopg.Connection[Any]) -> None:
+    def _reject_encoding(self, connection: psycopg.Connection[Any]) -> None:
         # A result that cannot be stored would be tried for ever.
         encoding = connection.info.parameter_status("server_encoding")
-        if encoding not in ENCODINGS:
+        if encoding not in SUPPORTED_ENCODINGS:
             raise ConfigurationError(
-                f"the database of {self._address.shown!r} has the encoding {encoding!r}, which lacks characters that a "
-                "job may have; use one that was created with encoding 'UTF8'"
+                f"the database of {self._address.shown!r} has encoding {encoding!r}, which cannot store every "
+                "character; use a database created with encoding 'UTF8'"
             )
 
-    def _may_migrate(self, found: int) -> None:
+    def _require_auto_migrate(self, found: int) -> None:
         if self._address.migrate == "never":
             has = f"has schema {found}" if found else "has no tables"
             raise SchemaOutdated(
-                f"{self._address.shown!r} {has} in {self._address.schema!r} and this tenure needs {current()}; the URL "
-                "says migrate=never, so run `tenure migrate`, or have what `tenure migrate --sql` prints run for you"
+                f"{self._address.shown!r} {has} in {self._address.schema!r}; this tenure requires schema "
+                f"{current_version()}, and the URL has migrate=never: run `tenure migrate`, or have an administrator "
+                "run the SQL of `tenure migrate --sql`"
             )
 
     def _migrate(self, connection: psycopg.Connection[Any]) -> int:
         """Bring the schema up to date, alone; return the version that was found."""
-        with self._rights_told(), connection.transaction():
+        with self._translated_rights_errors(), connection.transaction():
             raw = psycopg.RawCursor(connection)
             # It may take longer than an operation: an index is built, or another one migrates.
             raw.execute("set local statement_timeout = 0")
             raw.execute("set local lock_timeout = 0")
             raw.execute(self._statements["alone"].text, [self._address.schema])
-            found = self._version(connection)
-            if found == 0 and not _value(connection, self._statements["exists"].text, self._address.schema):
+            found = self._checked_version(connection)
+            if found == 0 and not _fetch_value(connection, self._statements["exists"].text, self._address.schema):
                 raw.execute(self._statements["create"].text)
-            for number, text in _outstanding(self._address.schema, found):
+            for number, text in _pending_scripts(self._address.schema, found):
                 # Without values, so that one message may have many statements.
                 connection.execute(text.encode())
-                raw.execute(self._statements["applied"].text, [number, WORKS_FROM[number]])
-            if found < current():
+                raw.execute(self._statements["applied"].text, [number, OLDEST_COMPATIBLE[number]])
+            if found < current_version():
                 connection.execute(functions.script(self._address.schema).encode())
         return found
 
     @contextmanager
-    def _rights_told(self) -> Iterator[None]:
+    def _translated_rights_errors(self) -> Iterator[None]:
         try:
             yield
         except errors.InsufficientPrivilege as exc:
             reason = " ".join(str(exc).split())
             raise SchemaOutdated(
-                f"{self._address.shown!r}: this role may not make the tables in {self._address.schema!r}: {reason}; "
-                "run `tenure migrate` as one that may, or have what `tenure migrate --sql` prints run for you"
+                f"{self._address.shown!r}: this role may not create tables in {self._address.schema!r}: {reason}; "
+                "run `tenure migrate` as a role with that right, or have an administrator run the SQL of "
+                "`tenure migrate --sql`"
             ) from exc
 
 
-def _outstanding(schema: str, before: int) -> list[tuple[int, str]]:
+def _pending_scripts(schema: str, before: int) -> list[tuple[int, str]]:
     scripts = enumerate(SCRIPTS[before:], start=before + 1)
-    return [(number, each.read_text("utf-8").format(schema=quoted(schema))) for number, each in scripts]
+    return [(number, each.read_text("utf-8").format(schema=quote_name(schema))) for number, each in scripts]
 
 
-def _value(connection: psycopg.Connection[Any], statement: bytes, *values: object) -> Any:
+def _fetch_value(connection: psycopg.Connection[Any], statement: bytes, *values: object) -> Any:
     row = psycopg.RawCursor(connection).execute(statement, values).fetchone()
     return None if row is None else row[0]

@@ -1,10 +1,10 @@
--- Move jobs by an operator's hand. `settle.sql` has locked those that are live.
--- Each statement answers, for each job that is stored: its id, the state that it was in, whether a cancel was asked for,
--- whether its key is taken, and whether it moved. One that the state allows to move and that did not was changed by
--- somebody else meanwhile: it was stored when the others were locked already.
+-- Move jobs on behalf of an operator. Live jobs are already locked by `lock` in `settle.sql`.
+-- Every statement returns, for each stored job: id, previous state, whether a cancel was requested, whether its key is
+-- taken, and whether the job moved. If the state allows a move and the job did not move, a concurrent transaction
+-- stored the job after the others were locked.
 
 -- name: lock finished
--- ids: all that are named; in the same order as the live ones.
+-- ids: all jobs of the request; locked in the same order as the live jobs.
 select count(*)
 from (
   select
@@ -15,8 +15,8 @@ from (
 ) locked;
 
 -- name: retry
--- Queue the failed and the cancelled ones now. Of several with one key only the first has it. They come back in the
--- order in which `enqueue.sql` stores jobs: who enqueues the same ids waits, but not each for each.
+-- Queue failed and cancelled jobs now. Of several jobs with the same key, only the first gets it. Rows are written in
+-- the same order as in `enqueue.sql`, so that a concurrent enqueue of the same ids waits but does not deadlock.
 with
 {asked},
 found as materialized (
@@ -90,7 +90,7 @@ select coalesce(
 from found;
 
 -- name: cancel
--- End the queued ones, and ask the running ones.
+-- Cancel queued jobs, and request a cancel of running jobs.
 with
 {asked},
 found as materialized (

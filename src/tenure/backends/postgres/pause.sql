@@ -1,4 +1,4 @@
--- Let no claim take jobs of a queue.
+-- Pause and resume queues. Claims skip paused queues.
 
 -- name: pause
 insert into {schema}.paused (queue)

@@ -16,28 +16,28 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import pq
 
-from tenure.backends.postgres.encoding import Value, encoded
-from tenure.backends.postgres.statements import Statement, statement
+from tenure.backends.postgres.encoding import Value, encode
+from tenure.backends.postgres.statements import Statement, make_statement
 
-BEGIN = statement("begin isolation level read committed read write")
-COMMIT = statement("commit")
-ROLLBACK = statement("rollback")
+BEGIN = make_statement("begin isolation level read committed read write")
+COMMIT = make_statement("commit")
+ROLLBACK = make_statement("rollback")
 
 READABLE = select.POLLIN | select.POLLPRI
 
-Values = Mapping[str, Value]
+QueryValues = Mapping[str, Value]
 
 
-class Step(NamedTuple):
+class BoundQuery(NamedTuple):
     statement: Statement
-    values: Values = MappingProxyType({})
+    values: QueryValues = MappingProxyType({})
 
 
-class Silence(psycopg.OperationalError):
+class ResponseTimeout(psycopg.OperationalError):
     """The server did not answer in time."""
 
 
-class Wire:
+class PipelineConnection:
     """One connection; one thread uses it at a time. After an error other than the server's own it is closed."""
 
     def __init__(
@@ -45,37 +45,37 @@ class Wire:
         connection: psycopg.Connection[Any],
         timeout: float,
         *,
-        prepares: bool,
-        opening: Sequence[Step] = (Step(BEGIN),),
+        uses_prepare: bool,
+        opening: Sequence[BoundQuery] = (BoundQuery(BEGIN),),
     ) -> None:
         self._connection = connection
         self._pg = connection.pgconn
         self._timeout = timeout
-        self.prepares = prepares
+        self.uses_prepare = uses_prepare
         self.opening = opening
         self._prepared: set[bytes] = set()
-        self._awaits_answers = False
-        self._messages: list[bytes | None] = []
+        self._has_unread_results = False
+        self._prepared_by_message: list[bytes | None] = []
         self._ends_at = 0.0
         self._poll = select.poll()
         self._poll.register(self._pg.socket, READABLE)
         self._pg.enter_pipeline_mode()
 
-    def ask(self, steps: Sequence[Step]) -> list[Any]:
+    def execute(self, queries: Sequence[BoundQuery]) -> list[Any]:
         """Send all of them, and return what each answers, None for nothing; raise for the first that fails.
 
         What follows the one that failed is not done. If a transaction is open it is the caller's to end.
         """
-        self.send(steps)
+        self.send(queries)
         return self.receive()
 
-    def send(self, steps: Sequence[Step]) -> None:
+    def send(self, queries: Sequence[BoundQuery]) -> None:
         """Send all of them; the answers are to be received before anything else is sent."""
         # Answers that are left in it would be taken for those of the next. Closing it may be interrupted as well.
-        self._awaits_answers = True
+        self._has_unread_results = True
         self._ends_at = time.monotonic() + self._timeout
         try:
-            self._messages = self._send(steps)
+            self._prepared_by_message = self._send_queries(queries)
             self._flush(self._ends_at)
         except BaseException:
             self.close()
@@ -88,11 +88,11 @@ class Wire:
         except BaseException:
             self.close()
             raise
-        self._awaits_answers = False
+        self._has_unread_results = False
         for result in results:
-            if not _is_good(result):
+            if not _is_ok(result):
                 raise psycopg.errors.error_from_result(result)
-        return [_answer(result) for result in results]
+        return [_parse_result(result) for result in results]
 
     def is_usable(self) -> bool:
         """Tell whether it may be used again: open, in no transaction, and with nothing to say that nobody asked for."""
@@ -103,22 +103,22 @@ class Wire:
 
     @property
     def is_open(self) -> bool:
-        return self._pg.status == pq.ConnStatus.OK and not self._awaits_answers
+        return self._pg.status == pq.ConnStatus.OK and not self._has_unread_results
 
     @property
-    def session(self) -> int:
+    def backend_pid(self) -> int:
         """The number of its session, as it was told at the beginning."""
         return self._pg.backend_pid
 
     def fileno(self) -> int:
         return self._pg.socket
 
-    def heard(self) -> list[str]:
+    def received_notifications(self) -> list[str]:
         """Return the payloads of the notifications that have come."""
         self._pg.consume_input()
-        return self._notifications()
+        return self._drain_notifications()
 
-    def leave(self) -> None:
+    def exit_pipeline(self) -> None:
         """Let the driver have the connection back."""
         self._pg.exit_pipeline_mode()
 
@@ -142,29 +142,29 @@ class Wire:
                 raise psycopg.errors.error_from_result(result)
             if result.status == pq.ExecStatus.PIPELINE_SYNC:
                 # A pooler may have given us a session that somebody listens on; what it hears would pile up.
-                self._notifications()
-                return self._answers(results)
+                self._drain_notifications()
+                return self._query_results(results)
             results.append(result)
 
-    def _answers(self, results: Sequence[pq.abc.PGresult]) -> list[pq.abc.PGresult]:
+    def _query_results(self, results: Sequence[pq.abc.PGresult]) -> list[pq.abc.PGresult]:
         """Return those that answer, and those that failed; note what is prepared: after one that failed, nothing is."""
-        answers: list[pq.abc.PGresult] = []
-        for result, prepared in zip(results, self._messages, strict=False):
-            if prepared is not None and _is_good(result):
+        found: list[pq.abc.PGresult] = []
+        for result, prepared in zip(results, self._prepared_by_message, strict=False):
+            if prepared is not None and _is_ok(result):
                 self._prepared.add(prepared)
             else:
-                answers.append(result)
-        return answers
+                found.append(result)
+        return found
 
-    def _send(self, steps: Sequence[Step]) -> list[bytes | None]:
+    def _send_queries(self, queries: Sequence[BoundQuery]) -> list[bytes | None]:
         """Send the statements, each prepared when it comes for the first time.
 
         Return of each message the name that it prepares, None if it asks something.
         """
         messages: list[bytes | None] = []
-        for (text, names, name), values in steps:
-            given = [encoded(values[each]) for each in names]
-            is_prepared = self.prepares and name
+        for (text, names, name), values in queries:
+            given = [encode(values[each]) for each in names]
+            is_prepared = self.uses_prepare and name
             if is_prepared and name not in self._prepared and name not in messages:
                 self._pg.send_prepare(name, text)
                 messages.append(name)
@@ -176,7 +176,7 @@ class Wire:
         self._pg.pipeline_sync()
         return messages
 
-    def _notifications(self) -> list[str]:
+    def _drain_notifications(self) -> list[str]:
         payloads: list[str] = []
         while (notification := self._pg.notifies()) is not None:
             payloads.append(notification.extra.decode(errors="replace"))
@@ -195,11 +195,11 @@ class Wire:
         finally:
             self._poll.modify(self._pg.socket, READABLE)
         if not found:
-            raise Silence(f"the server did not answer within {self._timeout:g} s")
+            raise ResponseTimeout(f"the server did not respond within {self._timeout:g} s")
         return found[0][1]
 
 
-def _is_good(result: pq.abc.PGresult) -> bool:
+def _is_ok(result: pq.abc.PGresult) -> bool:
     return result.status in {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK}
 
 
@@ -208,7 +208,7 @@ def _is_fatal(result: pq.abc.PGresult) -> bool:
     return result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) in {b"FATAL", b"PANIC"}
 
 
-def _answer(result: pq.abc.PGresult) -> Any:
+def _parse_result(result: pq.abc.PGresult) -> Any:
     if result.ntuples == 0:
         return None
     value = result.get_value(0, 0)

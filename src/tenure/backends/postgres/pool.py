@@ -9,59 +9,59 @@ from contextlib import contextmanager
 
 import psycopg
 
-from tenure.backends.postgres import errors as trouble
+from tenure.backends.postgres import errors
 from tenure.backends.postgres.address import Address
-from tenure.backends.postgres.connector import Sessions
+from tenure.backends.postgres.connector import Connector
 from tenure.backends.postgres.migrations import Migrations
-from tenure.backends.postgres.pipeline import ROLLBACK, Step, Wire
-from tenure.backends.shared import forking as forks
-from tenure.backends.shared.checkout import Lending, Loan
+from tenure.backends.postgres.pipeline import ROLLBACK, BoundQuery, PipelineConnection
+from tenure.backends.shared import forking
+from tenure.backends.shared.checkout import Checkout, CheckoutLimit
 
 
 class Pool:
-    def __init__(self, address: Address, sessions: Sessions, migrations: Migrations) -> None:
+    def __init__(self, address: Address, connector: Connector, migrations: Migrations) -> None:
         self._address = address
-        self._sessions = sessions
+        self._connector = connector
         self._migrations = migrations
-        self._begin()
-        forks.watch(self)
+        self._reset()
+        forking.register(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[Wire] = []
-        self._lending: Lending[Wire] = Lending(self._address.connections)
+        self._idle: list[PipelineConnection] = []
+        self._checkout_limit: CheckoutLimit[PipelineConnection] = CheckoutLimit(self._address.connections)
         self._is_closed = False
-        self.was_open = False
+        self.has_connected = False
 
     @contextmanager
-    def wire(self) -> Iterator[Wire]:
+    def connection(self) -> Iterator[PipelineConnection]:
         """Give a connection that nobody else uses meanwhile; wait for one if all are in use."""
-        loan: Loan[Wire] = Loan()
+        checkout: Checkout[PipelineConnection] = Checkout()
         try:
-            if not self._lending.has_lent_within(self._address.timeout, loan):
-                raise trouble.all_in_use(self._address)
-            loan.wire = self._take()
-            with self._in_use(loan) as wire:
-                yield wire
+            if not self._checkout_limit.acquire_within(self._address.timeout, checkout):
+                raise errors.pool_exhausted_error(self._address)
+            checkout.connection = self._take()
+            with self._in_use(checkout) as connection:
+                yield connection
         finally:
-            self._lending.end(loan)
+            self._checkout_limit.release(checkout)
 
     @contextmanager
-    def wire_to_spare(self) -> Iterator[Wire | None]:
+    def spare_connection(self) -> Iterator[PipelineConnection | None]:
         """Give a connection, or None if there is none: who has one and waits for another might wait for ever."""
-        loan: Loan[Wire] = Loan()
+        checkout: Checkout[PipelineConnection] = Checkout()
         try:
-            if self._lending.has_lent(loan) and self._has_taken(loan):
-                with self._in_use(loan) as wire:
-                    yield wire
+            if self._checkout_limit.try_acquire(checkout) and self._try_take(checkout):
+                with self._in_use(checkout) as connection:
+                    yield connection
             else:
                 yield None
         finally:
-            self._lending.end(loan)
+            self._checkout_limit.release(checkout)
 
-    def send_whole(self) -> None:
+    def disable_prepare(self) -> None:
         """Prepare no more: another session answered than the one that prepared."""
-        self._sessions.send_whole()
+        self._connector.disable_prepare()
         self._close_idle()
 
     def close(self) -> None:
@@ -70,59 +70,63 @@ class Pool:
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the connections are the parent's."""
-        forks.abandon([*self._idle, *self._lending.loans])
-        self._begin()
+        forking.abandon([*self._idle, *self._checkout_limit.checkouts])
+        self._reset()
 
     @contextmanager
-    def _in_use(self, loan: Loan[Wire]) -> Iterator[Wire]:
+    def _in_use(self, checkout: Checkout[PipelineConnection]) -> Iterator[PipelineConnection]:
         try:
-            yield loan.wire
+            yield checkout.connection
         finally:
-            self._put_back(loan.wire)
+            self._return(checkout.connection)
 
-    def _has_taken(self, loan: Loan[Wire]) -> bool:
+    def _try_take(self, checkout: Checkout[PipelineConnection]) -> bool:
         try:
-            loan.wire = self._take()
-        except (psycopg.Error, OSError):  # the server may have no room for another
+            checkout.connection = self._take()
+        except (psycopg.Error, OSError):  # the server may be at its connection limit
             return False
         return True
 
-    def _take(self) -> Wire:
+    def _take(self) -> PipelineConnection:
         while True:
             with self._lock:
-                wire = self._idle.pop() if self._idle else None
-            if wire is None:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
                 return self._connect()
-            if wire.is_usable():
-                return wire
-            wire.close()
+            if connection.is_usable():
+                return connection
+            connection.close()
 
-    def _connect(self) -> Wire:
-        connection = self._sessions.connect()
+    def _connect(self) -> PipelineConnection:
+        connection = self._connector.connect()
         try:
-            self._migrations.see_to(connection)
-            wire = self._sessions.wire(connection)
+            self._migrations.ensure_migrated(connection)
+            pipeline = self._connector.pipeline(connection)
         except BaseException:
             connection.close()
             raise
-        self.was_open = True
-        return wire
+        self.has_connected = True
+        return pipeline
 
-    def _put_back(self, wire: Wire) -> None:
-        if wire.is_open and not wire.is_usable():
+    def _return(self, connection: PipelineConnection) -> None:
+        if connection.is_open and not connection.is_usable():
             try:
-                wire.ask([Step(ROLLBACK)])
+                connection.execute([BoundQuery(ROLLBACK)])
             except psycopg.Error:
-                wire.close()
+                connection.close()
         with self._lock:
-            is_kept = wire.is_usable() and wire.prepares is self._sessions.prepares and not self._is_closed
+            is_kept = (
+                connection.is_usable()
+                and connection.uses_prepare is self._connector.uses_prepare
+                and not self._is_closed
+            )
             if is_kept:
-                self._idle.append(wire)
+                self._idle.append(connection)
         if not is_kept:
-            wire.close()
+            connection.close()
 
     def _close_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
-        for wire in idle:
-            wire.close()
+        for connection in idle:
+            connection.close()

@@ -8,16 +8,16 @@ from importlib.resources import files
 
 from tenure.backends.postgres import functions, migrations, roles
 from tenure.backends.postgres.address import address_of
-from tenure.backends.postgres.statements import fragments_in, operations
+from tenure.backends.postgres.statements import fragments_in, operation_names
 
 
-def texts_at(url: str, shown: str) -> Mapping[str, str]:
+def sql_at(url: str, shown: str) -> Mapping[str, str]:
     """Return the text of each operation by its name, and those of the schema, its functions and its roles."""
     schema = address_of(url, shown).schema
     folder, fragments = files(__package__), fragments_in(schema)
     found = {
         operation: folder.joinpath(f"{operation}.sql").read_text("utf-8").format(**fragments)
-        for operation in operations()
+        for operation in operation_names()
         if operation != "schema"
     }
     made = {"schema": migrations.script(schema), "functions": functions.script(schema), "roles": roles.script(schema)}

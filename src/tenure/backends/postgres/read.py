@@ -4,16 +4,16 @@ import re
 from functools import cache
 
 from tenure.backends.postgres.database import Database
-from tenure.backends.postgres.encoding import array, duration, moment, optional_array
-from tenure.backends.postgres.pipeline import Step
-from tenure.backends.postgres.rows import Row, job_of, worker_of
-from tenure.backends.postgres.statements import Statement, numbered, texts_in
+from tenure.backends.postgres.encoding import array, microseconds, optional_array, parse_timestamp
+from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.postgres.rows import JsonRow, job_of, worker_of
+from tenure.backends.postgres.statements import Statement, number_values, sql_in
 from tenure.backends.protocol import SCAN
 from tenure.core.job import State
-from tenure.core.operations import COUNTS_KEPT, Count, Event, Page, Query, Stats, StatsRow, Worker
+from tenure.core.operations import COUNTS_KEPT, Count, Event, Page, Query, Stats, StatsRow, WorkerInfo
 from tenure.errors import ConfigurationError
 
-FURTHEST = 2**63 - 1
+LAST_SEQUENCE = 2**63 - 1
 
 ORDERS = {True: {"order": "desc", "beyond": "<"}, False: {"order": "asc", "beyond": ">"}}
 
@@ -30,43 +30,45 @@ def find(database: Database, query: Query) -> Page:
         "error": query.error,
         "attempts_over": query.attempts_over,
         "due": query.due,
-        "since": None if query.since is None else duration(query.since),
-        "cursor": _position(query),
+        "since": None if query.since is None else microseconds(query.since),
+        "cursor": _cursor_position(query),
         "scan": SCAN,
         "limit": query.limit,
         "now": database.now(),
     }
-    ((rows, last),) = database.ask([Step(_find(database.address.schema, _source(query), query.newest_first), values)])
+    ((rows, last),) = database.execute(
+        [BoundQuery(_find_statement(database.address.schema, _source(query), query.newest_first), values)]
+    )
     return Page(jobs=[job_of(row) for row in rows], cursor=None if last is None else str(last))
 
 
 def stats(database: Database) -> Stats:
     values = {"scan": SCAN, "now": database.now()}
-    ((rows, paused),) = database.ask([Step(database.statements["stats"]["stats"], values)])
+    ((rows, paused),) = database.execute([BoundQuery(database.statements["stats"]["stats"], values)])
     return Stats(rows=tuple(_stats_row(row) for row in rows), paused=tuple(paused))
 
 
 def counts(database: Database, since: float) -> list[Count]:
-    values = {"since": duration(min(since, COUNTS_KEPT)), "now": database.now()}
-    (rows,) = database.ask([Step(database.statements["counts"]["since"], values)])
+    values = {"since": microseconds(min(since, COUNTS_KEPT)), "now": database.now()}
+    (rows,) = database.execute([BoundQuery(database.statements["counts"]["since"], values)])
     return [
-        Count(minute_at=moment(minute_at), queue=queue, event=Event(event), number=number)
+        Count(minute_at=parse_timestamp(minute_at), queue=queue, event=Event(event), number=number)
         for minute_at, queue, event, number in rows
     ]
 
 
-def workers(database: Database) -> list[Worker]:
-    (rows,) = database.ask([Step(database.statements["workers"]["workers"], {"now": database.now()})])
+def workers(database: Database) -> list[WorkerInfo]:
+    (rows,) = database.execute([BoundQuery(database.statements["workers"]["workers"], {"now": database.now()})])
     return [worker_of(row) for row in rows]
 
 
 @cache
-def _find(schema: str, source: str, newest_first: bool) -> Statement:  # noqa: FBT001
-    texts, order = texts_in(schema)["find"], ORDERS[newest_first]
+def _find_statement(schema: str, source: str, newest_first: bool) -> Statement:  # noqa: FBT001
+    texts, order = sql_in(schema)["find"], ORDERS[newest_first]
     parts = {name: texts[name].format(**order) for name in ("live", "finished", "first")}
     parts["running"] = texts["running"].format(**parts, **order)
     candidates = texts[source].format(**parts, **order)
-    return numbered(texts["page"].format(candidates=candidates, **order))
+    return number_values(texts["page"].format(candidates=candidates, **order))
 
 
 def _source(query: Query) -> str:
@@ -78,15 +80,15 @@ def _source(query: Query) -> str:
     return "stopped" if query.states and query.states <= {State.FAILED, State.CANCELLED} else "all"
 
 
-def _position(query: Query) -> int:
+def _cursor_position(query: Query) -> int:
     if query.cursor is None:
-        return FURTHEST if query.newest_first else 0
+        return LAST_SEQUENCE if query.newest_first else 0
     if not re.fullmatch(r"[0-9]{1,18}", query.cursor):
-        raise ConfigurationError(f"cursor {query.cursor!r} is not one that find gave")
+        raise ConfigurationError(f"invalid cursor {query.cursor!r}: pass the cursor of a page returned by find")
     return int(query.cursor)
 
 
-def _stats_row(row: Row) -> StatsRow:
+def _stats_row(row: JsonRow) -> StatsRow:
     queue, type, due, scheduled, running, completed, failed, cancelled, oldest_due_at = row
     return StatsRow(
         queue=queue,
@@ -97,5 +99,5 @@ def _stats_row(row: Row) -> StatsRow:
         completed=completed,
         failed=failed,
         cancelled=cancelled,
-        oldest_due_at=None if oldest_due_at is None else moment(oldest_due_at),
+        oldest_due_at=None if oldest_due_at is None else parse_timestamp(oldest_due_at),
     )

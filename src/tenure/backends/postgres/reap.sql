@@ -1,7 +1,8 @@
--- Take claims back. A job that somebody else is ending is passed over, so that nobody waits.
+-- Reap claims. Jobs locked by another transaction are skipped, so that no transaction waits.
 
 -- name: expired
--- limit; token: of one that holds jobs, nothing is changed. Those whose lease ran out, the longest expired first.
+-- Reap claims whose lease expired, the longest expired first. limit: maximum number of claims. token: if this token
+-- holds jobs, change nothing.
 with
 expired as materialized (
   select {held}
@@ -20,7 +21,7 @@ ending as materialized (
       else 'queued'
     end as state,
     format(
-      'the lease ran out at %s; worker ''%s'' had claimed the job at %s%s',
+      'lease expired at %s; worker ''%s'' claimed the job at %s%s',
       {leased_until_shown}, expired.worker, {claimed_at_shown}, {last_sign}
     ) as error
   from expired
@@ -33,8 +34,8 @@ select coalesce(
 from ending;
 
 -- name: of the worker
--- Those of one worker, run out or not. started: the ids of those that it had begun, null for all; the others are
--- released.
+-- Reap the claims of one worker, expired or not. started: ids of the jobs that the worker had started, null for all;
+-- the remaining jobs are released.
 with
 expired as materialized (
   select {held}
@@ -56,7 +57,7 @@ ending as materialized (
       else 'queued'
     end as state,
     case when begun.outcome = 'expired' then format(
-      'worker ''%s'' was said to be dead; it had claimed the job at %s%s',
+      'worker ''%s'' was reported dead; it claimed the job at %s%s',
       expired.worker, {claimed_at_shown}, {last_sign}
     ) end as error
   from expired

@@ -5,41 +5,41 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tenure.backends.postgres.encoding import moment
+from tenure.backends.postgres.encoding import parse_timestamp
 from tenure.core.job import Ending, Job, Outcome, Progress, State, build_job
-from tenure.core.operations import Worker
+from tenure.core.operations import WorkerInfo
 
 STATES = {state.value: state for state in State}
 
-Row = Sequence[Any]
+JsonRow = Sequence[Any]
 
 
-def job_of(row: Row) -> Job:
+def job_of(row: JsonRow) -> Job:
     """Return a job as `live` or `finished` shows it; its number follows."""
     *_, state, worker, leased_until, progress, cancel_requested, result, dropped, started_at, finished_at, _ = row
     return _job(
         row,
         STATES[state],
         worker,
-        _optional_moment(leased_until),
+        _optional_timestamp(leased_until),
         None if progress is None else Progress(**progress),
         cancel_requested,
         result,
         dropped,
-        _optional_moment(started_at),
-        _optional_moment(finished_at),
+        _optional_timestamp(started_at),
+        _optional_timestamp(finished_at),
     )
 
 
-def claimed(row: Row, worker: str, leased_until: datetime, started_at: datetime) -> Job:
+def claimed_job(row: JsonRow, worker: str, leased_until: datetime, started_at: datetime) -> Job:
     """Return a job that was just claimed, as `taken` shows it; its number follows."""
     return _job(row, State.RUNNING, worker, leased_until, None, False, None, False, started_at, None)
 
 
-def worker_of(row: Row) -> Worker:
+def worker_of(row: JsonRow) -> WorkerInfo:
     """Return the worker of a row that `workers.sql` shows."""
     name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, holding = row
-    return Worker(
+    return WorkerInfo(
         name=name,
         host=host,
         pid=pid,
@@ -48,8 +48,8 @@ def worker_of(row: Row) -> Worker:
         queues=None if queues is None else tuple(queues),
         types=None if types is None else tuple(types),
         quiet_for=quiet_for,
-        started_at=moment(started_at),
-        beat_at=moment(beat_at),
+        started_at=parse_timestamp(started_at),
+        beat_at=parse_timestamp(beat_at),
         holding=holding,
     )
 
@@ -59,7 +59,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def _job(
-    row: Row,
+    row: JsonRow,
     state: State,
     worker: str | None,
     leased_until: datetime | None,
@@ -81,7 +81,7 @@ def _job(
         queue,
         key,
         priority,
-        moment(run_at),
+        parse_timestamp(run_at),
         state,
         attempts,
         crashes,
@@ -98,24 +98,24 @@ def _job(
         history,
         endings - len(history),
         meta or {},
-        moment(created_at),
+        parse_timestamp(created_at),
         started_at,
         finished_at,
     )
 
 
-def _ending_of(line: Row) -> Ending:
+def _ending_of(line: JsonRow) -> Ending:
     outcome, fence, ended_at, token, worker, claimed_at, error = line
     return Ending(
         outcome=Outcome(outcome),
         fence=fence,
-        ended_at=moment(ended_at),
+        ended_at=parse_timestamp(ended_at),
         token=token,
         worker=worker,
-        claimed_at=_optional_moment(claimed_at),
+        claimed_at=_optional_timestamp(claimed_at),
         error=error,
     )
 
 
-def _optional_moment(text: str | None) -> datetime | None:
-    return None if text is None else moment(text)
+def _optional_timestamp(text: str | None) -> datetime | None:
+    return None if text is None else parse_timestamp(text)

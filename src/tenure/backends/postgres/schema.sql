@@ -1,12 +1,12 @@
--- Which schema a database has.
+-- Read and record the schema version of a database.
 
 -- name: has schema
--- Read as a row: what `to_regclass` did not find once, it may not find until the transaction ends, though somebody else
--- has made it meanwhile.
+-- Read from the catalog: `to_regclass` caches a negative result until the transaction ends, even if a concurrent
+-- transaction creates the table meanwhile.
 select to_json(exists (select from pg_tables where schemaname = :name and tablename = 'versions'));
 
 -- name: version
--- The version, and the oldest that a tenure may know to work with it.
+-- Return the version, and the lowest version that a release must know to use it.
 select json_build_array(version, works_from)
 from {schema}.versions
 order by version desc
@@ -19,7 +19,7 @@ select to_json(exists (select from pg_namespace where nspname = :name));
 create schema {schema};
 
 -- name: alone
--- One at a time brings a schema up to date. The number is that of its name.
+-- Serialise migrations of a schema. The second key of the lock is the hash of the schema name.
 select pg_advisory_xact_lock(1952804469, hashtext(:name));
 
 -- name: applied
@@ -27,6 +27,6 @@ insert into {schema}.versions (version, works_from)
 values (:version, :works_from);
 
 -- name: identity
--- Which store this is.
+-- Return the identity of the store.
 select to_json(id)
 from {schema}.store;

@@ -5,23 +5,23 @@ from types import MappingProxyType
 
 PLANNER: Mapping[str, str] = MappingProxyType(
     {
-        # As values are written and read here.
+        # The text formats that `encoding.py` writes and parses.
         "array_nulls": "on",
         "extra_float_digits": "1",
         "transform_null_equals": "off",
-        # A table of jobs is small one minute and large the next: what fits both is to go by the indexes.
+        # A job table may be small one minute and large the next: index scans suit both.
         "enable_seqscan": "off",
         "random_page_cost": "1.1",
-        # Statements are short and many; helpers would be taken from others.
+        # Statements are short and frequent; parallel workers would be taken from other sessions.
         "max_parallel_workers_per_gather": "0",
         "jit": "off",
-        # One plan for all values: it is by the indexes anyway, and to make it takes longer than to follow it.
+        # One plan for all values: every plan uses the indexes, and planning takes longer than execution.
         "plan_cache_mode": "force_generic_plan",
     }
 )
 """How our statements are read and planned."""
 
-MARK = "tenure.mark"
+SETTINGS_MARKER = "tenure.mark"
 """A setting of our own, whose value is its name: a session that has it has the others as well."""
 
 
@@ -32,7 +32,7 @@ def session_settings(timeout: float) -> dict[str, str]:
         "lock_timeout": f"{timeout * 1000:.0f}",
         "idle_in_transaction_session_timeout": f"{(timeout + 60) * 1000:.0f}",
         "default_transaction_isolation": "read committed",
-        # A row of the user's is read as texts, as the driver reads them.
+        # Rows of the user's tables are read as text, in the formats that the driver parses.
         "DateStyle": "ISO",
         "IntervalStyle": "postgres",
         "bytea_output": "hex",

@@ -1,9 +1,9 @@
--- End claims; by their holders, and by the reaper.
--- The jobs are locked first, in one order, by a statement of its own: the next one then sees them as they are, and
--- what became of those that are gone.
+-- End claims by their holders.
+-- A separate first statement locks the jobs in a fixed order. The next statement has a new snapshot, so it sees the
+-- locked jobs as they are, and the outcome of jobs that are gone.
 
 -- name: lock
--- ids: all that are named.
+-- ids: all jobs of the request.
 select count(*)
 from (
   select
@@ -14,7 +14,7 @@ from (
 ) locked;
 
 -- name: complete
--- Move the completed jobs to the finished ones; answer the numbers of those that are lost.
+-- Move completed jobs to `finished`; return the positions of the lost claims.
 with
 asked as materialized (
   select id, fence, token, result, result_dropped, number
@@ -59,7 +59,7 @@ select coalesce(json_agg(number), '[]')
 from lost;
 
 -- name: end
--- End claims in any other way; answer the numbers of those that are lost.
+-- End claims with any other outcome; return the positions of the lost claims.
 with
 asked as materialized (
   select id, fence, token, outcome, state, attempts, delay, error, number
@@ -103,8 +103,8 @@ select coalesce(json_agg(number), '[]')
 from lost;
 
 -- name: chances
--- What is decided from: of each hold, with its number, how many attempts the job has had and may have; or how it ended
--- before.
+-- Return, for each claim, its position, the attempts used and allowed, and the outcome if the claim has already ended.
+-- The SQL functions decide the outcome from these.
 select coalesce(json_agg(json_build_array(asked.number, held.attempts, held.max_attempts, ended.outcome)), '[]')
 from unnest(cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[])) with ordinality as asked (
   id, fence, token, number

@@ -10,16 +10,16 @@ from hashlib import blake2b
 from importlib.resources import files
 from typing import NamedTuple
 
-from tenure.backends.shared.sql_files import parts
+from tenure.backends.shared.sql_files import raw_statements
 from tenure.core.job import HISTORY_KEPT
 
-NO_OPERATIONS = {"parts"}
+SHARED_FILES = {"fragments"}
 
 ALL, OF_QUEUES, OF_QUEUES_AND_TYPES = "all", "of queues", "of queues and types"
-WAYS = (ALL, OF_QUEUES, OF_QUEUES_AND_TYPES)
+REQUEST_FORMS = (ALL, OF_QUEUES, OF_QUEUES_AND_TYPES)
 """The ways of asking for jobs. Each has statements of its own, whose plan looks at no more lines than asked for."""
 
-VALUE = re.compile(r"(?<!:):([a-z_]+)")
+NAMED_VALUE = re.compile(r"(?<!:):([a-z_]+)")
 """A value that a statement names, `:so`; `::` is a cast."""
 
 Statements = Mapping[str, Mapping[str, "Statement"]]
@@ -38,7 +38,7 @@ class Statement(NamedTuple):
     name: bytes
 
 
-def numbered(text: str) -> Statement:
+def number_values(text: str) -> Statement:
     """Return a statement that names its values as one that numbers them."""
     names: list[str] = []
 
@@ -47,19 +47,19 @@ def numbered(text: str) -> Statement:
             names.append(match[1])
         return f"${names.index(match[1]) + 1}"
 
-    return statement(VALUE.sub(number, text), *names)
+    return make_statement(NAMED_VALUE.sub(number, text), *names)
 
 
-def statement(text: str, *names: str) -> Statement:
+def make_statement(text: str, *names: str) -> Statement:
     digest = blake2b(text.encode(), digest_size=12).hexdigest()
     return Statement(text.encode(), names, f"tenure_{digest}".encode())
 
 
-def unprepared(text: str, *names: str) -> Statement:
+def make_unprepared(text: str, *names: str) -> Statement:
     return Statement(text.encode(), names, b"")
 
 
-def way_of(queues: Sequence[str] | None, types: Sequence[str] | None) -> str:
+def request_form(queues: Sequence[str] | None, types: Sequence[str] | None) -> str:
     """Return the form that looks at no more lines than are asked for."""
     if queues is None:
         return ALL
@@ -67,39 +67,39 @@ def way_of(queues: Sequence[str] | None, types: Sequence[str] | None) -> str:
 
 
 @cache
-def statements_in(schema: str, way: str = ALL) -> Statements:
+def statements_in(schema: str, form: str = ALL) -> Statements:
     """Return all statements on the tables of a schema, for a way of asking."""
     return {
-        operation: {name: numbered(text) for name, text in texts.items()}
-        for operation, texts in texts_in(schema, way).items()
+        operation: {name: number_values(text) for name, text in texts.items()}
+        for operation, texts in sql_in(schema, form).items()
     }
 
 
 @cache
-def texts_in(schema: str, way: str = ALL) -> Mapping[str, Mapping[str, str]]:
+def sql_in(schema: str, form: str = ALL) -> Mapping[str, Mapping[str, str]]:
     """Return the texts of all statements, by operation."""
-    fragments = fragments_in(schema, way)
+    fragments = fragments_in(schema, form)
     return {
-        operation: {name: text.format(**fragments) for name, text in parts(__package__, operation).items()}
-        for operation in operations()
+        operation: {name: text.format(**fragments) for name, text in raw_statements(__package__, operation).items()}
+        for operation in operation_names()
     }
 
 
 @cache
-def fragments_in(schema: str, way: str = ALL) -> Mapping[str, str]:
+def fragments_in(schema: str, form: str = ALL) -> Mapping[str, str]:
     """Return what the statements share, by the names that they have for it."""
-    fragments = {"schema": quoted(schema), "history_kept": str(HISTORY_KEPT)}
-    for name, text in parts(__package__, "parts").items():
-        fragments["lines" if name == f"lines {way}" else name] = text.format(**fragments)
+    fragments = {"schema": quote_name(schema), "history_kept": str(HISTORY_KEPT)}
+    for name, text in raw_statements(__package__, "fragments").items():
+        fragments["lines" if name == f"lines {form}" else name] = text.format(**fragments)
     return fragments
 
 
-def operations() -> list[str]:
+def operation_names() -> list[str]:
     """Return the names of the operations that are written in SQL."""
     names = (each.name for each in files(__package__).iterdir())
-    return sorted({name.removesuffix(".sql") for name in names if name.endswith(".sql")} - NO_OPERATIONS)
+    return sorted({name.removesuffix(".sql") for name in names if name.endswith(".sql")} - SHARED_FILES)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name as it stands in a statement. It is one that `address` has let in."""
     return f'"{name}"'

@@ -1,9 +1,9 @@
 -- Count the jobs by queue and type.
 
 -- name: stats
--- The lanes that are not empty with their numbers, and the queues that are paused.
--- Of each state at most :scan are counted, but for those that run: they are counted in one walk. The oldest ready job
--- is the first of one of the priorities, which the index is asked for one after the other.
+-- Return the counts of every lane that is not empty, and the paused queues.
+-- Running jobs are counted exactly, in one scan; the other states are counted up to :scan in each lane. To find the
+-- oldest ready job, the index is probed once for each priority in use.
 with recursive
 running as materialized (
   select queue, type, count(*) as number

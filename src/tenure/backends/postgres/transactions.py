@@ -7,87 +7,87 @@ from typing import Any
 
 import psycopg
 
-from tenure.backends.postgres import errors as trouble
+from tenure.backends.postgres import errors
 from tenure.backends.postgres.address import Address
-from tenure.backends.postgres.connector import Sessions
-from tenure.backends.postgres.guarded_connection import OneAsyncTransaction, OneTransaction
-from tenure.backends.postgres.idle_sessions import Spares
-from tenure.connections.loops import hop
+from tenure.backends.postgres.connector import Connector
+from tenure.backends.postgres.guarded_connection import AsyncGuardedConnection, GuardedConnection
+from tenure.backends.postgres.idle_sessions import IdleSessions
+from tenure.connections.loops import run_on_loop
 
-Connection = OneTransaction | OneAsyncTransaction
+AnyGuardedConnection = GuardedConnection | AsyncGuardedConnection
 
 
 class Transactions:
-    def __init__(self, address: Address, sessions: Sessions) -> None:
+    def __init__(self, address: Address, connector: Connector) -> None:
         self._address = address
-        self._sessions = sessions
-        self._spares = Spares(address.connections)
+        self._connector = connector
+        self._idle_sessions = IdleSessions(address.connections)
 
     @contextmanager
-    def begun(self, loop: AbstractEventLoop | None) -> Iterator[Connection]:
+    def begin(self, loop: AbstractEventLoop | None) -> Iterator[AnyGuardedConnection]:
         """Give a connection of its own in a transaction: committed when the block is left, undone by an exception.
 
         With an event loop it is one for that loop, and this is entered and left in another thread.
         """
-        do = _on(loop)
-        with self._told():
-            connection = self._used_before(loop) or self._new(loop)
+        do = _runner(loop)
+        with self._translated_errors():
+            connection = self._reuse(loop) or self._connect(loop)
         try:
-            with self._told():
+            with self._translated_errors():
                 do(connection.begin)
             yield connection
-            with self._told_if_lost():
-                do(connection.end)
+            with self._translated_lost_commit():
+                do(connection.commit_block)
         except BaseException:
-            do(connection.undo)
+            do(connection.abort)
             raise
-        self._give_back(connection)
+        self._release(connection)
         for call in connection.after_commit:
             call()
 
     def close(self) -> None:
-        self._spares.close()
+        self._idle_sessions.close()
 
-    def _used_before(self, loop: AbstractEventLoop | None) -> Connection | None:
+    def _reuse(self, loop: AbstractEventLoop | None) -> AnyGuardedConnection | None:
         """Return a connection over a session that was used before, if one is left that the server has not ended."""
-        while (session := self._spares.take()) is not None:
-            connection = OneTransaction(session) if loop is None else OneAsyncTransaction(session)
+        while (session := self._idle_sessions.take()) is not None:
+            connection = GuardedConnection(session) if loop is None else AsyncGuardedConnection(session)
             try:
-                _on(loop)(connection.renew)
+                _runner(loop)(connection.reset_session)
             except psycopg.Error:
                 session.finish()
             else:
                 return connection
         return None
 
-    def _new(self, loop: AbstractEventLoop | None) -> Connection:
-        return self._address.connect_alone() if loop is None else hop(loop, self._address.connect_on_loop())
+    def _connect(self, loop: AbstractEventLoop | None) -> AnyGuardedConnection:
+        return self._address.connect_for_caller() if loop is None else run_on_loop(loop, self._address.connect_async())
 
-    def _give_back(self, connection: Connection) -> None:
-        if self._sessions.are_lent:
+    def _release(self, connection: AnyGuardedConnection) -> None:
+        if self._connector.is_transaction_pooled:
             # Nothing would be saved, and to renew it would be to renew the session of somebody else.
             connection.pgconn.finish()
         else:
-            self._spares.give_back(connection.pgconn)
+            self._idle_sessions.put(connection.pgconn)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except (psycopg.Error, OSError) as exc:
-            raise trouble.told(self._address, exc) from exc
+            raise errors.translate_error(self._address, exc) from exc
 
     @contextmanager
-    def _told_if_lost(self) -> Iterator[None]:
+    def _translated_lost_commit(self) -> Iterator[None]:
         """Tell in our own words that a commit was not answered; what else is said is about the caller's work."""
         try:
             yield
         except psycopg.Error as exc:
-            if trouble.is_lost(exc):
-                raise trouble.unanswered_commit(self._address, exc) from exc
+            if errors.is_connection_lost(exc):
+                raise errors.lost_commit_error(self._address, exc) from exc
             raise
 
 
-def _on(loop: AbstractEventLoop | None) -> Callable[[Callable[[], Any]], None]:
+def _runner(loop: AbstractEventLoop | None) -> Callable[[Callable[[], Any]], None]:
     """Return what does something at once, or on an event loop."""
-    return (lambda action: action()) if loop is None else (lambda action: hop(loop, action()))
+    return (lambda action: action()) if loop is None else (lambda action: run_on_loop(loop, action()))

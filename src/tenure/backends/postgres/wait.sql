@@ -1,13 +1,13 @@
--- Whether a claim may find something, and when it next may.
+-- Check whether a claim may find jobs, and when.
 
--- name: look
--- Answer in how many seconds a claim may find something, 0 or less for now, null if that is not known; and the present
--- moment.
--- queues, types: null for all. within: leases that run out later are not looked for; ahead lie the entries of all
--- claims that were settled in time. since: leases that ran out before are known to the caller, null for none. Behind
--- lie the entries that the server may not remove while somebody holds an old snapshot, and perhaps a claim whose holder
--- is ending it in a long transaction: it would be told again and again, and nobody could take it back.
--- The limits keep the planner from reading more than the first job of a line.
+-- name: poll
+-- Return in how many seconds a claim may find jobs (0 or less: now; null: unknown), and the current time.
+-- queues, types: null for all.
+-- within: ignore leases that expire later; the index is full of dead entries of claims settled in time.
+-- since: ignore leases that expired before this time, because the caller knows them; null for none. Older entries may
+-- be dead entries that an old snapshot keeps from being removed, or a claim that its holder is settling in a long
+-- transaction: that claim would be reported again and again although no transaction can reap it.
+-- The limits keep the planner from reading more than the first job of a lane.
 with
 line as materialized (
 {lines}

@@ -1,4 +1,5 @@
--- The workers that gave a sign of life. One that fell silent is not shown any more, but stays for a while as evidence.
+-- The registry of workers. A worker without a recent heartbeat is hidden; its row stays for a while as evidence for the
+-- errors of expired claims.
 
 -- name: beat
 insert into {schema}.workers as known (
@@ -20,7 +21,7 @@ on conflict (name) do update set
   beat_at = excluded.beat_at,
   shown_until = excluded.shown_until;
 
--- name: sign off
+-- name: deregister
 delete from {schema}.workers
 where name = :name;
 

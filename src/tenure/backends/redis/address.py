@@ -16,22 +16,22 @@ from redis.retry import Retry
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 
-PREFIX = "tenure"
-TIMEOUT = 10.0
+DEFAULT_PREFIX = "tenure"
+DEFAULT_TIMEOUT = 10.0
 """Seconds that the server has for an answer, and for letting us in."""
-CONNECTIONS = 10
-HOST, PORT = "localhost", 6379
-DATABASES = 2**31 - 1
+DEFAULT_CONNECTIONS = 10
+DEFAULT_HOST, DEFAULT_PORT = "localhost", 6379
+GREATEST_DATABASE = 2**31 - 1
 
-OWN = ("prefix", "timeout", "connections")
+TENURE_OPTIONS = ("prefix", "timeout", "connections")
 """The options of a URL that are ours; the others are redis-py's."""
-LOGIN = ("username", "password", "db", "client_name")
-FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-TLS = (*FILES, "ssl_ca_path", "ssl_cert_reqs", "ssl_check_hostname", "ssl_password")
+LOGIN_OPTIONS = ("username", "password", "db", "client_name")
+TLS_FILE_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+TLS_OPTIONS = (*TLS_FILE_OPTIONS, "ssl_ca_path", "ssl_cert_reqs", "ssl_check_hostname", "ssl_password")
 
-YES, NO = ("true", "yes", "1"), ("false", "no", "0")
+TRUE_WORDS, FALSE_WORDS = ("true", "yes", "1"), ("false", "no", "0")
 
-KEEPALIVES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+KEEPALIVE_OPTIONS = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 
 class Node(NamedTuple):
@@ -46,26 +46,26 @@ class Address:
     """Where the jobs are, and how to speak with the server."""
 
     shown: str
-    kind: type[AbstractConnection]
+    connection_class: type[AbstractConnection]
     settings: Mapping[str, Any] = field(repr=False)
     """What a connection of this kind is made with; the password is among it."""
-    prefix: str = PREFIX
-    timeout: float = TIMEOUT
-    connections: int = CONNECTIONS
+    prefix: str = DEFAULT_PREFIX
+    timeout: float = DEFAULT_TIMEOUT
+    connections: int = DEFAULT_CONNECTIONS
     nodes: tuple[Node, ...] = ()
     """Whom to ask which server of a cluster has the store; none if it is no cluster."""
 
     def connect(self, node: Node | None = None) -> AbstractConnection:
         """Return a new connection, to this node if one is named."""
-        there = {} if node is None else node._asdict()
-        settings = {**self.settings, **there, **self._ours()}
-        connection = self.kind(**settings)
+        node_settings = {} if node is None else node._asdict()
+        settings = {**self.settings, **node_settings, **self._enforced_settings()}
+        connection = self.connection_class(**settings)
         try:
             connection.connect()
         except BaseException as exc:
             connection.disconnect()
-            if isinstance(exc, UnicodeError) and not _is_name_of_a_host(settings.get("host", "")):
-                raise ConnectionError(f"no host can have the name {settings['host']!r}") from exc
+            if isinstance(exc, UnicodeError) and not _is_valid_hostname(settings.get("host", "")):
+                raise ConnectionError(f"invalid host name {settings['host']!r}") from exc
             # A credential provider of the caller may raise anything.
             if isinstance(exc, Exception) and not isinstance(exc, RedisError | OSError):
                 raise ConnectionError(f"{type(exc).__name__}: {exc}") from exc
@@ -76,7 +76,7 @@ class Address:
         """Return the whole name of a key or a channel; those of one store are in one slot of a cluster."""
         return f"{{{self.prefix}}}:{name}"
 
-    def _ours(self) -> dict[str, Any]:
+    def _enforced_settings(self) -> dict[str, Any]:
         """Return what holds for every connection, whoever asked for something else."""
         settings: dict[str, Any] = {
             "socket_timeout": self.timeout,
@@ -85,15 +85,15 @@ class Address:
             "encoding": "utf-8",
             "protocol": 2,
             "health_check_interval": 0,
-            # By default the driver tries again by itself, whether or not a request may be repeated.
+            # redis-py retries by default, including requests that are not safe to repeat.
             "retry": Retry(NoBackoff(), 0),
             "retry_on_timeout": False,
             "retry_on_error": [],
         }
-        if issubclass(self.kind, Connection):
+        if issubclass(self.connection_class, Connection):
             settings["socket_keepalive"] = True
             settings["socket_keepalive_options"] = {
-                getattr(socket, name): value for name, value in KEEPALIVES.items() if hasattr(socket, name)
+                getattr(socket, name): value for name, value in KEEPALIVE_OPTIONS.items() if hasattr(socket, name)
             }
         return settings
 
@@ -103,110 +103,116 @@ def address_of(url: str, shown: str) -> Address:
     # Else part of a password is taken for something else, and shown when that cannot be used.
     if re.search("[@/?#]", url.partition("://")[2].rpartition("@")[0]):
         raise ConfigurationError(
-            f"{shown!r} cannot be used: write '@' as '%40', and in a password '/' as '%2F', '?' as '%3F', '#' as '%23'"
+            f"invalid URL {shown!r}: write '@' as '%40', and in a password '/' as '%2F', '?' as '%3F', '#' as '%23'"
         )
     try:
         parts = urlsplit(url, allow_fragments=False)
     except ValueError:
         raise ConfigurationError(
-            f"{shown!r} cannot be used: a host is a name, or an address such as '127.0.0.1' or '[::1]'; "
+            f"invalid URL {shown!r}: the host must be a name, or an address such as '127.0.0.1' or '[::1]'; "
             "in a password write '[' as '%5B' and ']' as '%5D'"
         ) from None
     secure = parts.scheme.startswith("rediss")
-    given = _options(parts.query, shown, secure=secure)
-    kind, settings = _unix(parts, shown) if parts.scheme == "unix" else _tcp(parts, shown, secure=secure)
+    given = _parse_options(parts.query, shown, secure=secure)
+    kind, settings = (
+        _unix_settings(parts, shown) if parts.scheme == "unix" else _tcp_settings(parts, shown, secure=secure)
+    )
     is_cluster = parts.scheme.endswith("+cluster")
-    settings |= _login(parts) | {name: value for name, value in given.items() if name in (*LOGIN, *TLS)}
+    settings |= _login_settings(parts) | {
+        name: value for name, value in given.items() if name in (*LOGIN_OPTIONS, *TLS_OPTIONS)
+    }
     if secure:
-        settings |= _tls(given)
-    settings["db"] = _database(settings.get("db") or "0", shown, is_cluster=is_cluster)
+        settings |= _tls_settings(given)
+    settings["db"] = _parse_database(settings.get("db") or "0", shown, is_cluster=is_cluster)
     return Address(
         shown=shown,
-        kind=kind,
+        connection_class=kind,
         settings=settings,
-        prefix=prefix_of(given.get("prefix", PREFIX)),
-        timeout=_number("timeout", given.get("timeout"), TIMEOUT, 0.1, 3600.0),
-        connections=_whole("connections", given.get("connections"), CONNECTIONS, 1, 1000),
+        prefix=require_prefix(given.get("prefix", DEFAULT_PREFIX)),
+        timeout=_parse_number("timeout", given.get("timeout"), DEFAULT_TIMEOUT, 0.1, 3600.0),
+        connections=_parse_integer("connections", given.get("connections"), DEFAULT_CONNECTIONS, 1, 1000),
         nodes=(Node(settings["host"], settings["port"]),) if is_cluster else (),
     )
 
 
-def prefix_of(name: object) -> str:
+def require_prefix(name: object) -> str:
     """Return a prefix that can be used: one without braces, which would mark another part of a key."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", name):
         raise ConfigurationError(
-            f"prefix must be a name of letters, digits, . _ and -, of at most 100, not {checks.shown(name)}"
+            f"prefix must be 1 to 100 letters, digits, '.', '_' or '-', not {checks.short_repr(name)}"
         )
     return name
 
 
-def _options(query: str, shown: str, *, secure: bool) -> dict[str, str]:
-    known = (*OWN, *LOGIN, *TLS) if secure else (*OWN, *LOGIN)
+def _parse_options(query: str, shown: str, *, secure: bool) -> dict[str, str]:
+    known = (*TENURE_OPTIONS, *LOGIN_OPTIONS, *TLS_OPTIONS) if secure else (*TENURE_OPTIONS, *LOGIN_OPTIONS)
     given = dict(parse_qsl(query, keep_blank_values=True))
     for name in given:
-        if name in TLS and not secure:
-            raise ConfigurationError(f"{shown!r} has {name}, which is for TLS; begin the URL with 'rediss'")
-    checks.refuse_unknown(repr(shown), given, known)
+        if name in TLS_OPTIONS and not secure:
+            raise ConfigurationError(f"{name} in {shown!r} needs TLS: begin the URL with 'rediss'")
+    checks.reject_unknown(repr(shown), given, known)
     return given
 
 
-def _tcp(parts: SplitResult, shown: str, *, secure: bool) -> tuple[type[AbstractConnection], dict[str, Any]]:
+def _tcp_settings(parts: SplitResult, shown: str, *, secure: bool) -> tuple[type[AbstractConnection], dict[str, Any]]:
     try:
-        port = PORT if parts.port is None else parts.port
+        port = DEFAULT_PORT if parts.port is None else parts.port
     except ValueError:
-        raise ConfigurationError(f"{shown!r} cannot be used: a port is a number up to 65535") from None
-    settings = {"host": unquote(parts.hostname or HOST), "port": port, "db": unquote(parts.path).strip("/")}
+        raise ConfigurationError(f"invalid URL {shown!r}: the port must be a number up to 65535") from None
+    settings = {"host": unquote(parts.hostname or DEFAULT_HOST), "port": port, "db": unquote(parts.path).strip("/")}
     return SSLConnection if secure else Connection, settings
 
 
-def _unix(parts: SplitResult, shown: str) -> tuple[type[AbstractConnection], dict[str, Any]]:
+def _unix_settings(parts: SplitResult, shown: str) -> tuple[type[AbstractConnection], dict[str, Any]]:
     if parts.netloc.rpartition("@")[2] or not parts.path.strip("/"):
-        raise ConfigurationError(f"{shown!r} cannot be used: name a socket by its whole path, 'unix:///run/redis.sock'")
+        raise ConfigurationError(f"invalid URL {shown!r}: give the absolute path of a socket, 'unix:///run/redis.sock'")
     return UnixDomainSocketConnection, {"path": unquote(parts.path)}
 
 
-def _login(parts: SplitResult) -> dict[str, str]:
+def _login_settings(parts: SplitResult) -> dict[str, str]:
     given = {"username": parts.username, "password": parts.password}
     return {name: unquote(value) for name, value in given.items() if value}
 
 
-def _tls(given: Mapping[str, str]) -> dict[str, Any]:
+def _tls_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return the options about TLS that are not just text."""
-    for name in FILES:
-        if name in given and not Path(given[name]).is_file():
-            raise ConfigurationError(f"{name} must name a file; there is none at {given[name]!r}")
-    trusted = checks.choice("ssl_cert_reqs", given.get("ssl_cert_reqs", "required"), ["required", "optional", "none"])
+    for name in TLS_FILE_OPTIONS:
+        if name in options and not Path(options[name]).is_file():
+            raise ConfigurationError(f"{name}: file {options[name]!r} not found; give the path of an existing file")
+    trusted = checks.choice("ssl_cert_reqs", options.get("ssl_cert_reqs", "required"), ["required", "optional", "none"])
     # Older drivers do not look at the name by default.
-    default = NO[0] if trusted == "none" else YES[0]
-    said = checks.choice("ssl_check_hostname", given.get("ssl_check_hostname", default).lower(), [*YES, *NO])
-    return {"ssl_cert_reqs": trusted, "ssl_check_hostname": said in YES}
+    default = FALSE_WORDS[0] if trusted == "none" else TRUE_WORDS[0]
+    check_hostname = checks.choice(
+        "ssl_check_hostname", options.get("ssl_check_hostname", default).lower(), [*TRUE_WORDS, *FALSE_WORDS]
+    )
+    return {"ssl_cert_reqs": trusted, "ssl_check_hostname": check_hostname in TRUE_WORDS}
 
 
-def _database(text: str, shown: str, *, is_cluster: bool) -> int:
-    if not re.fullmatch(r"\d{1,10}", text) or int(text) > DATABASES:
-        raise ConfigurationError(f"{shown!r} cannot be used: a database is a number, such as 0, not {text!r}")
+def _parse_database(text: str, shown: str, *, is_cluster: bool) -> int:
+    if not re.fullmatch(r"\d{1,10}", text) or int(text) > GREATEST_DATABASE:
+        raise ConfigurationError(f"invalid URL {shown!r}: the database must be a number such as 0, not {text!r}")
     if is_cluster and int(text):
-        raise ConfigurationError(f"{shown!r} cannot be used: a cluster has only the database 0, not {text}")
+        raise ConfigurationError(f"invalid URL {shown!r}: a cluster has only database 0, not {text}")
     return int(text)
 
 
-def _number(option: str, text: str | None, default: float, least: float, most: float) -> float:
+def _parse_number(option: str, text: str | None, default: float, minimum: float, maximum: float) -> float:
     if text is None:
         return default
-    if not re.fullmatch(r"\d+(\.\d+)?", text) or not least <= float(text) <= most:
-        raise ConfigurationError(f"{option} must be a number from {least:g} to {most:g}, not {text!r}")
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not minimum <= float(text) <= maximum:
+        raise ConfigurationError(f"{option} must be a number from {minimum:g} to {maximum:g}, not {text!r}")
     return float(text)
 
 
-def _whole(option: str, text: str | None, default: int, least: int, most: int) -> int:
+def _parse_integer(option: str, text: str | None, default: int, minimum: int, maximum: int) -> int:
     if text is None:
         return default
-    if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
-        raise ConfigurationError(f"{option} must be a whole number from {least} to {most}, not {text!r}")
+    if not re.fullmatch(r"\d{1,9}", text) or not minimum <= int(text) <= maximum:
+        raise ConfigurationError(f"{option} must be a whole number from {minimum} to {maximum}, not {text!r}")
     return int(text)
 
 
-def _is_name_of_a_host(name: str) -> bool:
+def _is_valid_hostname(name: str) -> bool:
     try:
         name.encode("idna")
     except UnicodeError:

@@ -2,23 +2,24 @@
 
 from collections.abc import Collection, Sequence
 
-from tenure.backends.protocol import SWEEP, Clock
+from tenure.backends.protocol import SWEEP, StoreClock
 from tenure.backends.redis import claim as claiming
-from tenure.backends.redis import enqueue as arriving
+from tenure.backends.redis import enqueue as enqueueing
 from tenure.backends.redis import move as moving
 from tenure.backends.redis import read as reading
 from tenure.backends.redis.address import Address, address_of
-from tenure.backends.redis.job_waiter import Wakeups
+from tenure.backends.redis.job_waiter import JobWaiter
 from tenure.backends.redis.server import Server
-from tenure.core.job import Entry
+from tenure.core.job import JobRecord
 from tenure.core.operations import (
-    Beat,
     Claimed,
+    ClaimOutlook,
     ClaimRequest,
     Count,
     Enqueued,
     Extension,
-    Holding,
+    Heartbeat,
+    HoldStatus,
     Move,
     Moved,
     Page,
@@ -29,11 +30,10 @@ from tenure.core.operations import (
     Schema,
     Settlement,
     Slot,
-    Standing,
     Stats,
-    Worker,
+    WorkerInfo,
 )
-from tenure.core.schedules import checked_name
+from tenure.core.schedules import check_schedule
 from tenure.core.transitions import move_note
 
 LAYOUT = 1
@@ -43,21 +43,21 @@ LAYOUT = 1
 class Redis:
     """A `Backend` on a Redis or Valkey server, or a cluster, for the threads and processes of many machines."""
 
-    def __init__(self, url: str | Address, *, shown: str | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, url: str | Address, *, shown: str | None = None, clock: StoreClock | None = None) -> None:
         address = url if isinstance(url, Address) else address_of(url, shown or url)
         self._server = Server(address, clock=clock)
-        self._wakeups = Wakeups(self._server)
+        self._waiter = JobWaiter(self._server)
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
-        return arriving.enqueue(self._server, entries)
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
+        return enqueueing.enqueue(self._server, records)
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
-        return arriving.schedule(self._server, checked_name(name, slots), slots)
+        return enqueueing.schedule(self._server, check_schedule(name, slots), slots)
 
     def claim(self, request: ClaimRequest) -> Claimed:
         return claiming.claim(self._server, request)
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return claiming.extend(self._server, extensions)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
@@ -72,7 +72,7 @@ class Redis:
         return claiming.reap(self._server, limit, worker, started)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        self._wakeups.wait(queues, types, timeout)
+        self._waiter.wait(queues, types, timeout)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         return moving.move(self._server, ids, move, move_note(move, reason))
@@ -95,22 +95,22 @@ class Redis:
     def stats(self) -> Stats:
         return reading.stats(self._server)
 
-    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
-        return reading.standing(self._server, id, queues, types)
+    def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
+        return reading.explain(self._server, id, queues, types)
 
     def counts(self, since: float) -> list[Count]:
         return reading.counts(self._server, since)
 
-    def beat(self, beat: Beat, ttl: float) -> None:
+    def beat(self, beat: Heartbeat, ttl: float) -> None:
         reading.beat(self._server, beat, ttl)
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[WorkerInfo]:
         return reading.workers(self._server)
 
     def migrate(self) -> Schema:
-        self.workers()  # as any script does, it compares the layouts, and raises if the store has another
+        self.workers()  # every script compares the layout versions, and raises if they differ
         return Schema(before=LAYOUT, now=LAYOUT)
 
     def close(self) -> None:
-        self._wakeups.close()
+        self._waiter.close()
         self._server.close()

@@ -1,12 +1,12 @@
--- Note a worker's sign of life.
+-- Record a worker's heartbeat.
 --
 -- parts: registry
 -- keys: shown
--- arguments: now, the worker, for how long it is shown (0 signs it off), what it said
+-- arguments: now, worker, ttl (0 deregisters the worker), the fields of the heartbeat as JSON without brackets
 
 local MOST_SWEPT = 100
 
-local name, ttl, said = base.argument(), tonumber(base.argument()), base.argument()
+local name, ttl, fields = base.argument(), tonumber(base.argument()), base.argument()
 
 local silent = call("ZRANGEBYSCORE", key.shown, "-inf", whole(now - EVIDENCE_KEPT), "LIMIT", 0, MOST_SWEPT)
 base.call_with("HDEL", key.workers, silent)
@@ -22,5 +22,5 @@ local known = registry.find(name)
 local is_shown = known and known.shown_until > now
 local started_at, shown_until = is_shown and known.started_at or present, whole(now + ttl)
 base.insist()
-call("HSET", key.workers, name, concat({ shown_until, started_at, present, said }, ","))
+call("HSET", key.workers, name, concat({ shown_until, started_at, present, fields }, ","))
 call("ZADD", key.shown, shown_until, name)

@@ -1,7 +1,7 @@
--- Take due jobs for a worker.
+-- Claim due jobs for a worker.
 --
--- parts: taking
--- arguments: now, worker, token, limit, lease, whether it takes back what ran out (1 or 0), queues, types
+-- parts: claiming
+-- arguments: now, worker, token, limit, lease, whether to reap expired leases (1 or 0), queues, types
 -- result: the jobs, as JSON
 
-return taking.claim(taking.read())
+return claiming.claim(claiming.read())

@@ -2,110 +2,129 @@
 
 from collections.abc import Collection, Sequence
 
-from tenure.backends.redis.encoding import ALL, Argument, duration, json_text, listed, moment, name_of, names, quoted
-from tenure.backends.redis.rows import DIGITS, STATES, jobs_of
+from tenure.backends.redis.encoding import (
+    ALL_NAMES,
+    Argument,
+    decode_name,
+    encode_duration,
+    encode_json,
+    encode_list,
+    encode_names,
+    encode_timestamp,
+    quote_name,
+)
+from tenure.backends.redis.rows import DIGITS, STATES, decode_jobs
 from tenure.backends.redis.script import script
 from tenure.backends.redis.server import Server
 from tenure.core.job import Job, Outcome, Progress
-from tenure.core.operations import Claimed, ClaimRequest, Extension, Hold, Holding, Reaped, Settlement
+from tenure.core.operations import Claimed, ClaimRequest, Extension, Hold, HoldStatus, Reaped, Settlement
 
-HOLDINGS = (Holding.LOST, Holding.HELD, Holding.CANCEL_REQUESTED)
+HOLD_STATUSES = (HoldStatus.LOST, HoldStatus.HELD, HoldStatus.CANCEL_REQUESTED)
 """By the digit that stands for each."""
-LANDED = ord("1")
+LANDED_DIGIT = ord("1")
 
 
-BESIDE = 64
+PIPELINED_EXCHANGE_MINIMUM = 64
 """From so many completions on they are done in a script of their own, while the jobs that were claimed are read."""
-NOTHING_RAN_OUT = "nothing ran out"
+NOTHING_EXPIRED = "nothing expired"
 """The hint: a claim that has it takes nothing back."""
 
 
 def claim(server: Server, request: ClaimRequest) -> Claimed:
-    return _claimed(jobs_of(server.run(script("claim"), [moment(server.now()), *_claim(request)])))
+    return _build_claimed(
+        decode_jobs(server.run(script("claim"), [encode_timestamp(server.now()), *_claim_arguments(request)]))
+    )
 
 
 def settle(server: Server, settlements: Sequence[Settlement]) -> list[bool]:
-    return _landed(server.run(script("settle"), [moment(server.now()), *_settlements(settlements)]))
+    return _decode_landed(
+        server.run(script("settle"), [encode_timestamp(server.now()), *_settlement_arguments(settlements)])
+    )
 
 
 def exchange(server: Server, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
     only_completes = all(each.outcome is Outcome.COMPLETED for each in settlements)
-    if request.hint is not None and len(settlements) >= BESIDE and only_completes:
-        return _exchange_beside(server, settlements, request)
-    arguments = [moment(server.now()), *_settlements(settlements), *_claim(request)]
+    if request.hint is not None and len(settlements) >= PIPELINED_EXCHANGE_MINIMUM and only_completes:
+        return _exchange_pipelined(server, settlements, request)
+    arguments = [encode_timestamp(server.now()), *_settlement_arguments(settlements), *_claim_arguments(request)]
     landed, jobs = server.run(script("exchange"), arguments)
-    return _landed(landed), _claimed(jobs_of(jobs))
+    return _decode_landed(landed), _build_claimed(decode_jobs(jobs))
 
 
-def extend(server: Server, extensions: Sequence[Extension]) -> list[Holding]:
-    arguments: list[Argument] = [moment(server.now()), len(extensions)]
+def extend(server: Server, extensions: Sequence[Extension]) -> list[HoldStatus]:
+    arguments: list[Argument] = [encode_timestamp(server.now()), len(extensions)]
     for each in extensions:
-        arguments += [each.hold.id, f"{_hold(each.hold)},{duration(each.lease)}", _progress(each.progress)]
-    return [HOLDINGS[digit - ord("0")] for digit in server.run(script("extend"), arguments)]
+        arguments += [
+            each.hold.id,
+            f"{_encode_hold(each.hold)},{encode_duration(each.lease)}",
+            _encode_progress(each.progress),
+        ]
+    return [HOLD_STATUSES[digit - ord("0")] for digit in server.run(script("extend"), arguments)]
 
 
 def reap(server: Server, limit: int, worker: str | None, started: Collection[str] | None) -> list[Reaped]:
-    had_started: list[Argument] = [ALL] if worker is None or started is None else listed(started)
-    arguments = [moment(server.now()), limit, "" if worker is None else quoted(worker), *had_started]
+    had_started: list[Argument] = [ALL_NAMES] if worker is None or started is None else encode_list(started)
+    arguments = [encode_timestamp(server.now()), limit, "" if worker is None else quote_name(worker), *had_started]
     answer = server.run(script("reap"), arguments, may_repeat=False)
     return [
-        Reaped(id=id.decode(), state=STATES[int(state)], worker=name_of(holder), fence=int(fence))
+        Reaped(id=id.decode(), state=STATES[int(state)], worker=decode_name(holder), fence=int(fence))
         for id, state, holder, fence in zip(*[iter(answer)] * 4, strict=True)
     ]
 
 
-def _exchange_beside(
+def _exchange_pipelined(
     server: Server, settlements: Sequence[Settlement], request: ClaimRequest
 ) -> tuple[list[bool], Claimed]:
     """Claim, then settle: neither can see the other, and so one side always has something to do."""
-    now = moment(server.now())
-    answers = server.run_both(
-        (script("claim"), [now, *_claim(request)]),
-        lambda: (script("settle"), [now, *_settlements(settlements)]),
-        jobs_of,
+    now = encode_timestamp(server.now())
+    answers = server.run_pipelined(
+        (script("claim"), [now, *_claim_arguments(request)]),
+        lambda: (script("settle"), [now, *_settlement_arguments(settlements)]),
+        decode_jobs,
     )
     if answers is None:
         return settle(server, settlements), claim(server, request)
     jobs, landed = answers
-    return _landed(landed), _claimed(jobs)
+    return _decode_landed(landed), _build_claimed(jobs)
 
 
-def _claimed(jobs: list[Job]) -> Claimed:
-    return Claimed(jobs=jobs, hint=NOTHING_RAN_OUT)
+def _build_claimed(jobs: list[Job]) -> Claimed:
+    return Claimed(jobs=jobs, hint=NOTHING_EXPIRED)
 
 
-def _claim(request: ClaimRequest) -> list[Argument]:
+def _claim_arguments(request: ClaimRequest) -> list[Argument]:
     return [
-        quoted(request.worker),
-        quoted(request.token),
+        quote_name(request.worker),
+        quote_name(request.token),
         request.limit,
-        duration(request.lease),
+        encode_duration(request.lease),
         int(request.hint is None),
-        *names(request.queues),
-        *names(request.types),
+        *encode_names(request.queues),
+        *encode_names(request.types),
     ]
 
 
-def _settlements(settlements: Sequence[Settlement]) -> list[Argument]:
+def _settlement_arguments(settlements: Sequence[Settlement]) -> list[Argument]:
     arguments: list[Argument] = [3 * len(settlements)]
     for each in settlements:
-        delay = "" if each.delay is None else duration(each.delay)
-        said = (
-            f"{_hold(each.hold)},{each.outcome},{DIGITS[each.state]},{each.attempts},{delay},{int(each.result_dropped)}"
+        delay = "" if each.delay is None else encode_duration(each.delay)
+        fields = (
+            f"{_encode_hold(each.hold)},{each.outcome},{DIGITS[each.state]},{each.attempts},{delay},"
+            f"{int(each.result_dropped)}"
         )
-        text = each.result if each.outcome is Outcome.COMPLETED else each.error and json_text(each.error)
-        arguments += (each.hold.id, said, "null" if text is None else text)
+        text = each.result if each.outcome is Outcome.COMPLETED else each.error and encode_json(each.error)
+        arguments += (each.hold.id, fields, "null" if text is None else text)
     return arguments
 
 
-def _hold(hold: Hold) -> str:
-    return f"{hold.fence},{quoted(hold.token)}"
+def _encode_hold(hold: Hold) -> str:
+    return f"{hold.fence},{quote_name(hold.token)}"
 
 
-def _progress(progress: Progress | None) -> str:
+def _encode_progress(progress: Progress | None) -> str:
     """Return progress as a row has it: a name, as it were. Empty for None."""
-    return "" if progress is None else quoted(json_text([progress.done, progress.of, progress.note]))
+    return "" if progress is None else quote_name(encode_json([progress.done, progress.of, progress.note]))
 
 
-def _landed(digits: bytes) -> list[bool]:
-    return [digit == LANDED for digit in digits]
+def _decode_landed(digits: bytes) -> list[bool]:
+    return [digit == LANDED_DIGIT for digit in digits]

@@ -6,10 +6,10 @@ from redis import RedisCluster
 from redis.connection import ConnectionPool, SSLConnection, UnixDomainSocketConnection
 from redis.sentinel import SentinelConnectionPool
 
-from tenure.backends.redis.address import HOST, PORT, PREFIX, Address, Node, prefix_of
+from tenure.backends.redis.address import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PREFIX, Address, Node, require_prefix
 from tenure.core import checks
 
-OF_THEIR_POOL = ("maint_", "orig_", "oss_cluster_", "himport_", "cache", "event_dispatcher")
+POOL_SETTING_PREFIXES = ("maint_", "orig_", "oss_cluster_", "himport_", "cache", "event_dispatcher")
 """What settings begin with that tie a connection to the pool that it is from."""
 
 
@@ -21,31 +21,33 @@ def address_from(client: Any, *, prefix: str, timeout: float, connections: int) 
         nodes = tuple(Node(str(each.host), int(each.port)) for each in members)
     else:
         pool, nodes = client.connection_pool, ()
-    settings = {name: value for name, value in pool.connection_kwargs.items() if not name.startswith(OF_THEIR_POOL)}
+    settings = {
+        name: value for name, value in pool.connection_kwargs.items() if not name.startswith(POOL_SETTING_PREFIXES)
+    }
     if nodes:
-        del settings["redis_connect_func"]  # the client's own, which may ask a server to be read as a replica
+        del settings["redis_connect_func"]  # the client's hook, which may send READONLY to read from replicas
     return Address(
-        shown=_shown(pool, nodes, prefix),
-        kind=pool.connection_class,
+        shown=_display_url(pool, nodes, prefix),
+        connection_class=pool.connection_class,
         settings=settings,
-        prefix=prefix_of(prefix),
+        prefix=require_prefix(prefix),
         timeout=checks.seconds("timeout", timeout, 0.1, 3600.0),
-        connections=checks.whole("connections", connections, 1, 1000),
+        connections=checks.integer("connections", connections, 1, 1000),
         nodes=nodes,
     )
 
 
-def _shown(pool: ConnectionPool, nodes: tuple[Node, ...], prefix: str) -> str:
+def _display_url(pool: ConnectionPool, nodes: tuple[Node, ...], prefix: str) -> str:
     """Return a URL that says where a client leads; it has no password."""
     settings: dict[str, Any] = pool.connection_kwargs
     database = settings.get("db") or 0
     scheme = "rediss" if issubclass(pool.connection_class, SSLConnection) else "redis"
     if nodes:
-        place = f"{scheme}+cluster://{nodes[0].host}:{nodes[0].port}"
+        url = f"{scheme}+cluster://{nodes[0].host}:{nodes[0].port}"
     elif isinstance(pool, SentinelConnectionPool):
-        place = f"{scheme}://{pool.service_name}/{database}"
+        url = f"{scheme}://{pool.service_name}/{database}"
     elif issubclass(pool.connection_class, UnixDomainSocketConnection):
-        place = f"unix://{settings.get('path')}"
+        url = f"unix://{settings.get('path')}"
     else:
-        place = f"{scheme}://{settings.get('host', HOST)}:{settings.get('port', PORT)}/{database}"
-    return place if prefix == PREFIX else f"{place}?prefix={prefix}"
+        url = f"{scheme}://{settings.get('host', DEFAULT_HOST)}:{settings.get('port', DEFAULT_PORT)}/{database}"
+    return url if prefix == DEFAULT_PREFIX else f"{url}?prefix={prefix}"

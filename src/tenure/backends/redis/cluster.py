@@ -13,57 +13,57 @@ from typing import Any
 from redis.crc import key_slot
 from redis.exceptions import ClusterDownError, RedisError
 
-from tenure.backends.redis import errors as trouble
+from tenure.backends.redis import errors
 from tenure.backends.redis.address import Address, Node
-from tenure.backends.redis.connection import Wire, packed
+from tenure.backends.redis.connection import RedisConnection, pack_request
 
-LOOK = 2.0
+LOOKUP_TIMEOUT = 2.0
 """Seconds that a node has to say who has the store: another may know as well."""
 
-SLOTS = packed(["CLUSTER", "SLOTS"])
+CLUSTER_SLOTS = pack_request(["CLUSTER", "SLOTS"])
 
 
 class Cluster:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._slot = key_slot(address.key("").encode())
-        self._others: list[Node] = []
+        self._known_nodes: list[Node] = []
         self._primary: Node | None = None
 
-    def connect(self) -> Wire:
+    def connect(self) -> RedisConnection:
         """Return a connection to the server that has the store."""
-        node = self._primary or self._look_up()
+        node = self._primary or self._find_primary()
         self._primary = node
-        return Wire(self._address.connect(node), node)
+        return RedisConnection(self._address.connect(node), node)
 
-    def heed(self, error: Exception, asked: Node | None) -> None:
+    def handle_error(self, error: Exception, node: Node | None) -> None:
         """Learn from an error where the store is; or only that this is to be looked up."""
-        is_moved = asked is not None and trouble.code_of(error) == "MOVED"
-        self._primary = trouble.named_node(error, asked) if asked is not None and is_moved else None
+        is_moved = node is not None and errors.code_of(error) == "MOVED"
+        self._primary = errors.redirect_target(error, node) if node is not None and is_moved else None
 
-    def _look_up(self) -> Node:
+    def _find_primary(self) -> Node:
         """Ask one after the other, until one answers."""
-        nodes = [*random.sample(self._others, len(self._others)), *self._address.nodes]
-        trouble_of_last: Exception | None = None
+        nodes = [*random.sample(self._known_nodes, len(self._known_nodes)), *self._address.nodes]
+        last_error: Exception | None = None
         for node in dict.fromkeys(nodes):
             try:
-                return self._look_up_at(node)
+                return self._find_primary_at(node)
             except (RedisError, OSError) as exc:
-                trouble_of_last = exc
-        raise trouble_of_last or ClusterDownError("no node is named")
+                last_error = exc
+        raise last_error or ClusterDownError("no cluster node is known")
 
-    def _look_up_at(self, asked: Node) -> Node:
-        patience = replace(self._address, timeout=min(self._address.timeout, LOOK))
-        with closing(Wire(patience.connect(asked))) as wire:
-            ranges = wire.ask(SLOTS)
-        self._others = [_node(each, asked) for _, _, *nodes in ranges for each in nodes]
+    def _find_primary_at(self, node: Node) -> Node:
+        address = replace(self._address, timeout=min(self._address.timeout, LOOKUP_TIMEOUT))
+        with closing(RedisConnection(address.connect(node))) as connection:
+            ranges = connection.execute(CLUSTER_SLOTS)
+        self._known_nodes = [_parse_node(each, node) for _, _, *nodes in ranges for each in nodes]
         for first, last, primary, *_ in ranges:
             if first <= self._slot <= last:
-                return _node(primary, asked)
-        raise ClusterDownError(f"no node has the slot {self._slot}")
+                return _parse_node(primary, node)
+        raise ClusterDownError(f"no node serves slot {self._slot}")
 
 
-def _node(told: Sequence[Any], asked: Node) -> Node:
+def _parse_node(entry: Sequence[Any], sender: Node) -> Node:
     """Return a node as another tells of it; the name of its host is missing if that is the one that was asked."""
-    host, port = told[0], told[1]
-    return Node(host.decode() if host else asked.host, int(port))
+    host, port = entry[0], entry[1]
+    return Node(host.decode() if host else sender.host, int(port))

@@ -1,4 +1,4 @@
-"""A connection on which a request is sent, and its answer read."""
+"""A connection that sends requests and reads responses."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -8,23 +8,23 @@ from redis.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError
 
 from tenure.backends.redis.address import Node
+from tenure.backends.redis.encoding import Argument
 
 T = TypeVar("T")
 
-Argument = str | bytes | int
 
-
-class Wire:
-    """One connection; one thread uses it at a time. After an error other than the server's own it is closed."""
+class RedisConnection:
+    """A connection for one thread at a time. Any error except an error response of the server closes it."""
 
     def __init__(self, connection: AbstractConnection, node: Node | None = None) -> None:
         self._connection = connection
         self.is_open = True
         self.node = node
 
-    def ask(self, request: bytes) -> Any:
-        """Send a request, and return what the server answers."""
-        # An answer that is left in it would be taken for that of the next. Closing it may be interrupted as well.
+    def execute(self, request: bytes) -> Any:
+        """Send a request and return the response."""
+        # Closed until the response is read: a leftover response would be taken for that of the next request. An
+        # interrupt may strike even during `close`.
         self.is_open = False
         try:
             self._connection.send_packed_command((request,), check_health=False)
@@ -38,10 +38,11 @@ class Wire:
         self.is_open = True
         return answer
 
-    def ask_both(self, first: bytes, second: Callable[[], bytes], read: Callable[[Any], T]) -> tuple[T, Any]:
-        """Send two requests, and return what the first answers, as it is read, and what the second does.
+    def execute_pipelined(self, first: bytes, second: Callable[[], bytes], read: Callable[[Any], T]) -> tuple[T, Any]:
+        """Send two requests. Return the first response, decoded by `read`, and the second response.
 
-        The second is made while the server does the first, and the first is read while it does the second.
+        The client builds the second request while the server runs the first, and decodes the first response while the
+        server runs the second.
         """
         self.is_open = False
         try:
@@ -55,25 +56,25 @@ class Wire:
         return answers
 
     def send(self, request: bytes) -> None:
-        """Send a request whose answer is heard among what the server says by itself."""
+        """Send a request whose response arrives among the messages."""
         self._connection.send_packed_command((request,), check_health=False)
 
-    def heard(self) -> list[Any]:
-        """Return what the server has said by itself."""
-        said = []
+    def read_messages(self) -> list[Any]:
+        """Return the messages that have arrived."""
+        messages = []
         while self._connection.can_read(0):
-            said.append(self._connection.read_response())
-        return said
+            messages.append(self._connection.read_response())
+        return messages
 
     def fileno(self) -> int:
-        sock: Any = self._connection._sock  # noqa: SLF001 - the driver has no other way to wait for this and more
+        sock: Any = self._connection._sock  # noqa: SLF001 - the driver has no other way to poll several sockets
         return int(sock.fileno())
 
     def is_usable(self) -> bool:
-        """Tell whether it may be used again: open, and with nothing to say that nobody asked for."""
+        """Return whether the connection is open and has no unread data."""
         if not self.is_open:
             return False
-        # The server speaks first only when it ends the connection.
+        # Unread data on an idle connection means that the server closes it.
         try:
             return not self._connection.can_read(0)
         except (RedisError, OSError):
@@ -85,12 +86,12 @@ class Wire:
             self._connection.disconnect()
 
 
-def packed(parts: Sequence[Argument]) -> bytes:
-    """Return a request as it is sent."""
-    return b"*%d\r\n%b" % (len(parts), pieces(parts))
+def pack_request(parts: Sequence[Argument]) -> bytes:
+    """Encode a request."""
+    return b"*%d\r\n%b" % (len(parts), pack_parts(parts))
 
 
-def pieces(parts: Sequence[Argument]) -> bytes:
-    """Return parts of a request as they are sent."""
+def pack_parts(parts: Sequence[Argument]) -> bytes:
+    """Encode the parts of a request."""
     encoded = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
     return b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in encoded])

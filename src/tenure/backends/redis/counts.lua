@@ -1,9 +1,9 @@
--- Tell what happened in each minute of a span, in the order of the minutes.
+-- Return the event counts of every minute in a time span, sorted by minute.
 --
 -- parts: base
 -- keys: counts minutes
--- arguments: now, since, after which of them to go on (empty to begin), how many at most
--- result: `minute,queue,event` and the number, of each
+-- arguments: now, since, the last field of the previous page (empty for the first page), page size
+-- result: pairs of `minute,queue,event` and the count
 
 local since, last, most = base.argument(), base.argument(), base.argument()
 

@@ -1,8 +1,8 @@
--- Forget these jobs; only finished ones.
+-- Delete jobs by id; only finished jobs.
 --
--- parts: forgetting
--- arguments: now, the number of ids, these
--- result: for each the state that it was in: empty if there is no such job; then 1 if it is forgotten, else 0
+-- parts: deleting
+-- arguments: now, the number of ids, the ids
+-- result: two characters per id: the state before (`-` for an unknown job), and 1 if the job is deleted, else 0
 
 local ids, answer = base.list(), {}
 rows.of(ids)
@@ -13,7 +13,7 @@ for n, id in ipairs(ids) do
   elseif job.state == STATE.queued or job.state == STATE.running then
     answer[n] = job.state .. "0"
   else
-    forgetting.forget(job)
+    deleting.forget(job)
     answer[n] = job.state .. "1"
   end
 end

@@ -7,16 +7,16 @@ from typing import NamedTuple
 from redis.exceptions import NoPermissionError, ReadOnlyError, ResponseError
 
 from tenure.backends.redis.address import Address
-from tenure.backends.redis.connection import Wire, packed
+from tenure.backends.redis.connection import RedisConnection, pack_request
 from tenure.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
-OLDEST = (6, 2)
+OLDEST_SUPPORTED = (6, 2)
 
-INFO = packed(["INFO"])
-SAVE = packed(["CONFIG", "GET", "save"])
-APPENDFSYNC = packed(["CONFIG", "GET", "appendfsync"])
+INFO_REQUEST = pack_request(["INFO"])
+GET_SAVE = pack_request(["CONFIG", "GET", "save"])
+GET_APPENDFSYNC = pack_request(["CONFIG", "GET", "appendfsync"])
 
 
 class Losses(NamedTuple):
@@ -26,87 +26,87 @@ class Losses(NamedTuple):
     by_power_cut: str
 
 
-NOTHING = Losses("nothing", "nothing")
-OF_SYNCS = {
-    "always": NOTHING,
-    "everysec": Losses("nothing", "up to one second"),
-    "no": Losses("nothing", "what the system had not written, often 30 seconds"),
+NO_LOSSES = Losses("nothing", "nothing")
+LOSSES_BY_APPENDFSYNC = {
+    "always": NO_LOSSES,
+    "everysec": Losses("nothing", "up to one second of writes"),
+    "no": Losses("nothing", "the writes that the kernel had not flushed, often 30 seconds"),
 }
-OF_SNAPSHOTS = Losses("everything since the last snapshot", "everything since the last snapshot")
-OF_NOTHING = Losses("everything", "everything")
+LOSSES_WITH_SNAPSHOTS = Losses("everything since the last snapshot", "everything since the last snapshot")
+LOSSES_WITHOUT_PERSISTENCE = Losses("all jobs", "all jobs")
 
 
-class Fitness:
+class ServerCheck:
     """What one handle finds of the server. Each connection is looked at: it may lead to another."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._is_said = threading.Lock()
+        self._is_logged = threading.Lock()
         """Taken, and never given back, by the thread that says what may be lost."""
 
-    def see_to(self, wire: Wire) -> None:
+    def check(self, connection: RedisConnection) -> None:
         """Raise if the server cannot keep jobs; say once if it may lose them."""
         try:
-            facts = _facts(wire)
+            facts = _read_info(connection)
         except NoPermissionError as exc:
-            self._say_unknown(exc)
+            self._log_unknown(exc)
             return
-        self._refuse(facts)
-        if not self._is_said.locked():
-            self._see_to_losses(wire, appends=facts.get("aof_enabled") == "1")
+        self._reject_unsuitable(facts)
+        if not self._is_logged.locked():
+            self._log_losses(connection, appends=facts.get("aof_enabled") == "1")
 
-    def _refuse(self, facts: dict[str, str]) -> None:
+    def _reject_unsuitable(self, info: dict[str, str]) -> None:
         store = repr(self._address.shown)
-        version = facts.get("redis_version", "")
-        if _version(version) < OLDEST:
-            raise ConfigurationError(f"{store} is Redis {version}; at least 6.2 is needed, or any Valkey")
-        if facts.get("role") == "slave":
-            raise ReadOnlyError(f"its primary is {facts.get('master_host')}:{facts.get('master_port')}")
-        policy = facts.get("maxmemory_policy", "noeviction")
+        version = info.get("redis_version", "")
+        if _parse_version(version) < OLDEST_SUPPORTED:
+            raise ConfigurationError(f"{store} runs Redis {version}; use Redis 6.2 or later, or Valkey")
+        if info.get("role") == "slave":
+            raise ReadOnlyError(f"its primary is {info.get('master_host')}:{info.get('master_port')}")
+        policy = info.get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
             raise ConfigurationError(
-                f"{store} throws keys away when memory is short, and jobs with them: its 'maxmemory-policy' is "
-                f"{policy!r}; set that to 'noeviction', or use another server"
+                f"{store} evicts keys, and so jobs, when memory is short: its 'maxmemory-policy' is {policy!r}; "
+                "set 'maxmemory-policy' to 'noeviction', or use another server"
             )
 
-    def _see_to_losses(self, wire: Wire, *, appends: bool) -> None:
+    def _log_losses(self, connection: RedisConnection, *, appends: bool) -> None:
         try:
-            setting = _setting(wire, APPENDFSYNC if appends else SAVE)
-        except ResponseError as exc:  # servers that others run for us have no CONFIG
-            self._say_unknown(exc)
+            setting = _read_setting(connection, GET_APPENDFSYNC if appends else GET_SAVE)
+        except ResponseError as exc:  # managed services often disable CONFIG
+            self._log_unknown(exc)
             return
-        losses = _losses(setting, appends=appends)
-        if losses is not NOTHING and self._is_said.acquire(blocking=False):
+        losses = _expected_losses(setting, appends=appends)
+        if losses is not NO_LOSSES and self._is_logged.acquire(blocking=False):
             facts = {"appendonly": appends, "appendfsync" if appends else "save": setting}
             log.warning(
-                "the server may lose what it has taken: in a crash %s, in a power cut %s; see docs/redis.md",
+                "the server may lose jobs: a crash loses %s, a power cut loses %s; see docs/redis.md",
                 *losses,
                 extra={"store": self._address.shown, **facts},
             )
 
-    def _say_unknown(self, reason: Exception) -> None:
-        if self._is_said.acquire(blocking=False):
+    def _log_unknown(self, reason: Exception) -> None:
+        if self._is_logged.acquire(blocking=False):
             facts = {"store": self._address.shown, "reason": str(reason)}
-            log.info("it cannot be told what the server loses by a crash or a power cut: %s", reason, extra=facts)
+            log.info("cannot read the persistence settings of the server: %s", reason, extra=facts)
 
 
-def _losses(setting: str, *, appends: bool) -> Losses:
+def _expected_losses(setting: str, *, appends: bool) -> Losses:
     if appends:
-        return OF_SYNCS.get(setting, NOTHING)
-    return OF_SNAPSHOTS if setting else OF_NOTHING
+        return LOSSES_BY_APPENDFSYNC.get(setting, NO_LOSSES)
+    return LOSSES_WITH_SNAPSHOTS if setting else LOSSES_WITHOUT_PERSISTENCE
 
 
-def _facts(wire: Wire) -> dict[str, str]:
-    lines = wire.ask(INFO).decode(errors="replace").splitlines()
+def _read_info(connection: RedisConnection) -> dict[str, str]:
+    lines = connection.execute(INFO_REQUEST).decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
-def _setting(wire: Wire, question: bytes) -> str:
-    answer = wire.ask(question)
+def _read_setting(connection: RedisConnection, request: bytes) -> str:
+    answer = connection.execute(request)
     return answer[1].decode() if answer else ""
 
 
-def _version(text: str) -> tuple[int, ...]:
+def _parse_version(text: str) -> tuple[int, ...]:
     """Return what can be compared; one that is not a number is as new as can be."""
     parts = text.split(".")[:2]
-    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else OLDEST
+    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else OLDEST_SUPPORTED

@@ -10,61 +10,62 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-SHIFT = 10**15
+TIMESTAMP_OFFSET = 10**15
 MICROSECOND = timedelta(microseconds=1)
-ALL = -1
+ALL_NAMES = -1
 """The number of names, if all are meant."""
 
-REPEATED = 1_024
+CACHE_SIZE = 1_024
 """How many names and moments are remembered: those of the jobs of one request are mostly the same."""
+
 
 Argument = str | bytes | int
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def moment(value: datetime | None) -> str:
+def encode_timestamp(value: datetime | None) -> str:
     """Return a moment; empty for None."""
-    return "" if value is None else str((value - EPOCH) // MICROSECOND + SHIFT)
+    return "" if value is None else str((value - EPOCH) // MICROSECOND + TIMESTAMP_OFFSET)
 
 
-@lru_cache(REPEATED)
-def moment_of(number: int) -> datetime:
-    return EPOCH + timedelta(microseconds=number - SHIFT)
+@lru_cache(CACHE_SIZE)
+def decode_timestamp(number: int) -> datetime:
+    return EPOCH + timedelta(microseconds=number - TIMESTAMP_OFFSET)
 
 
-def optional_moment_of(number: int | None) -> datetime | None:
-    return None if number is None else moment_of(number)
+def decode_optional_timestamp(number: int | None) -> datetime | None:
+    return None if number is None else decode_timestamp(number)
 
 
-def duration(seconds: float) -> str:
+def encode_duration(seconds: float) -> str:
     return str(timedelta(seconds=seconds) // MICROSECOND) if seconds else "0"
 
 
-@lru_cache(REPEATED)
-def quoted(name: str) -> str:
+@lru_cache(CACHE_SIZE)
+def quote_name(name: str) -> str:
     return _encode(name).replace(",", "\\u002c")
 
 
-def optional_quoted(name: str | None) -> str:
-    return "null" if name is None else quoted(name)
+def quote_optional_name(name: str | None) -> str:
+    return "null" if name is None else quote_name(name)
 
 
-def name_of(text: bytes) -> str:
+def decode_name(text: bytes) -> str:
     name: str = json.loads(text)
     return name
 
 
-def json_text(value: object) -> str:
+def encode_json(value: object) -> str:
     return _encode(value)
 
 
-def listed(names: Iterable[str]) -> list[Argument]:
+def encode_list(names: Iterable[str]) -> list[Argument]:
     """Return values as the scripts read a list: its length first."""
     values: list[Argument] = list(names)
     return [len(values), *values]
 
 
-def names(given: Sequence[str] | None) -> list[Argument]:
+def encode_names(given: Sequence[str] | None) -> list[Argument]:
     """Return names as the scripts read a set of them; None is all."""
-    return [ALL] if given is None else listed(map(quoted, given))
+    return [ALL_NAMES] if given is None else encode_list(map(quote_name, given))

@@ -1,19 +1,19 @@
--- Store all of these jobs, or none.
+-- Store all the jobs, or none.
 --
--- parts: arriving
--- arguments: now, the number of pairs of a queue and a type, these, the number of jobs, then of each its id, what a
---            store has to know of it, and its content
--- result: where those stand that were there already, each with the id of its job; or, if one is refused, -1, where it
---         stands, and the id of the job that has its key
+-- parts: enqueueing
+-- arguments: now, the number of queue and type pairs, the pairs, the number of jobs, then for each job its id, the
+--            fields that scripts read, and the content
+-- result: for each job that existed before, its position and the id of the existing job; or, if a key is taken and the
+--         job has on_conflict=raise: -1, the position, and the id of the job that has the key
 
 local names_by_number, entries = base.list(), {}
 for n = 1, tonumber(base.argument()) do
-  entries[n] = arriving.read(names_by_number)
+  entries[n] = enqueueing.read(names_by_number)
 end
 
-local new, others = arriving.planned(entries)
+local new, others = enqueueing.planned(entries)
 if not new then
   return { -1, others[1], others[2] }
 end
-arriving.store(new)
+enqueueing.store(new)
 return others

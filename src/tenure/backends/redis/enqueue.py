@@ -4,77 +4,80 @@ from collections.abc import Sequence
 
 from tenure.backends.redis.encoding import (
     Argument,
-    duration,
-    json_text,
-    listed,
-    moment,
-    moment_of,
-    optional_quoted,
-    quoted,
+    decode_timestamp,
+    encode_duration,
+    encode_json,
+    encode_list,
+    encode_timestamp,
+    quote_name,
+    quote_optional_name,
 )
 from tenure.backends.redis.rows import rank_of
 from tenure.backends.redis.script import script
 from tenure.backends.redis.server import Server
-from tenure.core.job import Entry
+from tenure.core.job import JobRecord
 from tenure.core.operations import Enqueued, Scheduled, Slot
 from tenure.errors import KeyTaken
 
-REFUSED = -1
-LENGTHS = 32
+KEY_TAKEN = -1
+PADDING_LENGTHS = 32
 
 
-def enqueue(server: Server, entries: Sequence[Entry]) -> list[Enqueued]:
-    numbers = _numbered(entries)
-    arguments: list[Argument] = [moment(server.now()), *listed(numbers), len(entries)]
-    for position, entry in enumerate(entries):
-        arguments += _written(entry, numbers, position)
+def enqueue(server: Server, records: Sequence[JobRecord]) -> list[Enqueued]:
+    numbers = _number_pairs(records)
+    arguments: list[Argument] = [encode_timestamp(server.now()), *encode_list(numbers), len(records)]
+    for position, record in enumerate(records):
+        arguments += _encode_job(record, numbers, position)
     others = server.run(script("enqueue"), arguments)
-    if others and others[0] == REFUSED:
-        raise _taken(entries[others[1] - 1], others[2])
+    if others and others[0] == KEY_TAKEN:
+        raise _key_taken_error(records[others[1] - 1], others[2])
     stored = dict(zip(others[::2], others[1::2], strict=True))
     return [
-        Enqueued(id=stored[at].decode(), created=False) if at in stored else Enqueued(id=entry.id, created=True)
-        for at, entry in enumerate(entries, start=1)
+        Enqueued(id=stored[at].decode(), created=False) if at in stored else Enqueued(id=record.id, created=True)
+        for at, record in enumerate(records, start=1)
     ]
 
 
 def schedule(server: Server, name: str, slots: Sequence[Slot]) -> Scheduled:
     slots = sorted(slots, key=lambda slot: slot.at)
-    numbers = _numbered([slot.entry for slot in slots])
-    arguments: list[Argument] = [moment(server.now()), quoted(name), *listed(numbers), len(slots)]
+    numbers = _number_pairs([slot.record for slot in slots])
+    arguments: list[Argument] = [encode_timestamp(server.now()), quote_name(name), *encode_list(numbers), len(slots)]
     for position, slot in enumerate(slots):
-        arguments += [moment(slot.at), *_written(slot.entry, numbers, position)]
+        arguments += [encode_timestamp(slot.at), *_encode_job(slot.record, numbers, position)]
     verdict, *answer = server.run(script("schedule"), arguments, may_repeat=False)
-    if verdict == REFUSED:
-        raise _taken(slots[answer[0] - 1].entry, answer[1])
+    if verdict == KEY_TAKEN:
+        raise _key_taken_error(slots[answer[0] - 1].record, answer[1])
     now, last_at, *ids = answer
-    return Scheduled(now=moment_of(int(now)), last_at=moment_of(int(last_at)), ids=[id.decode() for id in ids])
+    return Scheduled(
+        now=decode_timestamp(int(now)), last_at=decode_timestamp(int(last_at)), ids=[id.decode() for id in ids]
+    )
 
 
-def _numbered(entries: Sequence[Entry]) -> dict[str, int]:
+def _number_pairs(records: Sequence[JobRecord]) -> dict[str, int]:
     """Return the queues and types of these jobs, each pair once, with its number."""
-    pairs = dict.fromkeys((entry.queue, entry.type) for entry in entries)
-    return {_pair(*pair): number for number, pair in enumerate(pairs, start=1)}
+    pairs = dict.fromkeys((record.queue, record.type) for record in records)
+    return {_encode_pair(*pair): number for number, pair in enumerate(pairs, start=1)}
 
 
-def _pair(queue: str, type: str) -> str:
-    return f"{quoted(queue)},{quoted(type)}"
+def _encode_pair(queue: str, type: str) -> str:
+    return f"{quote_name(queue)},{quote_name(type)}"
 
 
-def _written(entry: Entry, numbers: dict[str, int], position: int) -> tuple[str, str, str]:
+def _encode_job(record: JobRecord, numbers: dict[str, int], position: int) -> tuple[str, str, str]:
     """Return the id, what the scripts have to know of the job, and its content, which they do not look into."""
     # Lua tells long texts apart by their length and few of their characters, and those of a batch are much alike.
-    space = " " * (position % LENGTHS)
-    queue, type = quoted(entry.queue), quoted(entry.type)
-    most = "null" if entry.max_attempts is None else entry.max_attempts
-    timeout = "null" if entry.timeout is None else entry.timeout
-    meta = json_text(dict(entry.meta)) if entry.meta else "{}"
+    space = " " * (position % PADDING_LENGTHS)
+    queue, type = quote_name(record.queue), quote_name(record.type)
+    most = "null" if record.max_attempts is None else record.max_attempts
+    timeout = "null" if record.timeout is None else record.timeout
+    meta = encode_json(dict(record.meta)) if record.meta else "{}"
     known = (
-        f"{numbers[f'{queue},{type}']},{rank_of(entry.priority)},{moment(entry.run_at)},{duration(entry.delay)},"
-        f"{most},{entry.max_crashes},{optional_quoted(entry.key)},{entry.on_conflict}"
+        f"{numbers[f'{queue},{type}']},{rank_of(record.priority)},{encode_timestamp(record.run_at)},"
+        f"{encode_duration(record.delay)},"
+        f"{most},{record.max_crashes},{quote_optional_name(record.key)},{record.on_conflict}"
     )
-    return entry.id, known, f"{json_text(entry.id)},{type},{queue},{timeout},{meta},{entry.payload}{space}"
+    return record.id, known, f"{encode_json(record.id)},{type},{queue},{timeout},{meta},{record.payload}{space}"
 
 
-def _taken(entry: Entry, holder: bytes) -> KeyTaken:
-    return KeyTaken(key=str(entry.key), queue=entry.queue, id=holder.decode())
+def _key_taken_error(record: JobRecord, holder: bytes) -> KeyTaken:
+    return KeyTaken(key=str(record.key), queue=record.queue, id=holder.decode())

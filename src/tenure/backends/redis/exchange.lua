@@ -1,9 +1,9 @@
--- End claims, then take due jobs for a worker.
+-- Settle claims, then claim due jobs for a worker.
 --
--- parts: settling taking
--- arguments: now, then as for settle, then as for claim
--- result: what settle returns, and what claim returns
+-- parts: settling claiming
+-- arguments: now, the arguments of settle, the arguments of claim
+-- result: the result of settle, and the result of claim
 
-local settlements, request = settling.read(), taking.read()
+local settlements, request = settling.read(), claiming.read()
 local landed = settling.settle_all(settlements)
-return { landed, taking.claim(request) }
+return { landed, claiming.claim(request) }

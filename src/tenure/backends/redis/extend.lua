@@ -1,8 +1,8 @@
--- Prolong leases that are held, and note progress.
+-- Extend the leases of held jobs, and record progress.
 --
 -- parts: settling
--- arguments: now, number, then of each extension its id, `fence,token,lease`, and its progress, empty to keep the old
--- result: a digit for each: 0 if it is lost, 1 if it is held, 2 if it is held and was asked to cancel
+-- arguments: now, the number of extensions, then for each its id, `fence,token,lease`, and progress (empty: unchanged)
+-- result: one digit per extension: 0 lost, 1 held, 2 held and a cancel is requested
 
 local extensions, ids, holding = {}, {}, {}
 for n = 1, tonumber(base.argument()) do
@@ -20,7 +20,7 @@ for n, job in ipairs(rows.of(ids)) do
     if extension.progress ~= "" then
       job.progress = extension.progress
     end
-    changes.put(key.leases, ending.place_among_leases(job), job.leased_until)
+    changes.put(key.leases, endings.place_among_leases(job), job.leased_until)
     rows.change(job)
     holding[n] = job.is_asked == "1" and "2" or "1"
   end

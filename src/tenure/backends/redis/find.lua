@@ -1,14 +1,13 @@
--- Look at some jobs in enqueue order, or the reverse, and return those that match.
+-- Scan jobs in enqueue order or in reverse, and return the matching ones.
 --
--- parts: lanes showing
+-- parts: lanes job_json
 -- keys: catalogue stopped leases
--- arguments: now, from where (all, stopped, running, or ids), the number of ids, these; newest_first (1 or 0), the
---            cursor (empty to begin), how many to look at, how many to return; then the conditions, empty where there
---            is none: states (their digits), queues, types, key, worker, since, attempts_over, due (1 or 0), error
--- result: the jobs, as JSON; the sequence number of the last that was looked at, empty if that was the end; how many
---         were looked at
+-- arguments: now, source (all, stopped, running, or ids), the number of ids, the ids; newest_first (1 or 0), cursor
+--            (empty to begin), how many jobs to scan, how many to return; then the conditions, empty if unset: states
+--            (digits), queues, types, key, worker, since, attempts_over, due (1 or 0), error
+-- result: the jobs as JSON; the sequence number of the last scanned job, empty at the end; the number of scanned jobs
 
-local MOST_SORTED = 5000 -- if more are running they are looked for among all
+local MOST_SORTED = 5000 -- with more running jobs, scan all jobs instead of sorting
 
 local source, ids = base.argument(), base.list()
 local is_newest_first, cursor = base.argument() == "1", base.argument()
@@ -21,7 +20,7 @@ local function is_beyond(sequence)
   return cursor == "" or (is_newest_first and sequence < cursor or not is_newest_first and sequence > cursor)
 end
 
--- Return jobs by their own sequence numbers, from beyond the cursor on.
+-- Return the jobs beyond the cursor, sorted by sequence number.
 local function sorted(some)
   local found = {}
   for _, job in ipairs(some) do
@@ -48,7 +47,7 @@ local function without_repeats(some)
   return found
 end
 
--- Return the next jobs to look at, at most one more than that.
+-- Return the next jobs to scan: up to `most`, plus one to detect the end.
 local function candidates()
   if source == "ids" then
     return sorted(rows.of(without_repeats(ids)))
@@ -106,10 +105,10 @@ local function matches(job)
     and (needle == "" or string.find(last_error(job), needle, 1, true))
 end
 
-local found, last, looked_at = {}, "", 0
+local found, last, scanned = {}, "", 0
 local some = candidates()
 for n, job in ipairs(some) do
-  looked_at = n
+  scanned = n
   if matches(job) then
     found[#found + 1] = job
   end
@@ -118,4 +117,4 @@ for n, job in ipairs(some) do
     break
   end
 end
-return { showing.as_json(found), last, looked_at }
+return { job_json.as_json(found), last, scanned }

@@ -15,29 +15,29 @@ from collections.abc import Callable
 
 from redis.exceptions import NoPermissionError, RedisError
 
-from tenure.backends.redis.connection import Wire, packed
+from tenure.backends.redis.connection import RedisConnection, pack_request
 from tenure.backends.redis.server import Server
-from tenure.backends.shared import forking as forks
+from tenure.backends.shared import forking
 from tenure.errors import TenureError
 
 log = logging.getLogger(__name__)
 
-SILENCE = 30.0
+PING_INTERVAL = 30.0
 """Seconds without a word, about, after which the server is asked for one."""
-PROOF = 2.0
+PING_TIMEOUT = 2.0
 """Seconds within which it then has to be heard."""
-LINGER = 60.0
+LISTENER_IDLE_TTL = 60.0
 """Seconds that the listener goes on when nobody waits."""
-ENDING = 2.0
+CLOSE_TIMEOUT = 2.0
 """Seconds that its end is waited for: it may be connecting."""
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+SHORTEST_RECONNECT_DELAY, LONGEST_RECONNECT_DELAY = 0.1, 5.0
 """Seconds between two attempts."""
 
-PING = packed(["PING"])
+PING = pack_request(["PING"])
 
 
-class NotHeard(Exception):  # noqa: N818 - it names a fact, and never leaves this module
+class PingTimeout(Exception):  # noqa: N818 - names a fact, and never leaves this module
     """The server was asked to say something, and was not heard."""
 
 
@@ -49,35 +49,35 @@ class Listener:
     """
 
     def __init__(
-        self, server: Server, channel: str, *, heard: Callable[[str], None], changed: Callable[[], None]
+        self, server: Server, channel: str, *, on_notification: Callable[[str], None], on_change: Callable[[], None]
     ) -> None:
         self._server = server
-        self._subscribe = packed(["SUBSCRIBE", channel])
-        self._heard = heard
-        self._changed = changed
-        self._begin()
-        forks.watch(self)
+        self._subscribe = pack_request(["SUBSCRIBE", channel])
+        self._on_notification = on_notification
+        self._on_change = on_change
+        self._reset()
+        forking.register(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._linger_until = 0.0
-        self._hears: bool | None = None
-        self._is_pointless = False
+        self._wanted_until = 0.0
+        self._is_connected: bool | None = None
+        self._is_unsupported = False
         self._thread: threading.Thread | None = None
         self._waker: socket.socket | None = None
-        self._opened: list[object] = []
+        self._open_handles: list[object] = []
 
     @property
-    def hears(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether calls are heard, as far as can be known."""
-        return self._hears is True
+        return self._is_connected is True
 
-    def attend(self) -> None:
+    def ensure_listening(self) -> None:
         """Listen, for somebody waits."""
         with self._lock:
-            self._linger_until = time.monotonic() + LINGER
-            if self._thread is None and self._is_wanted():
+            self._wanted_until = time.monotonic() + LISTENER_IDLE_TTL
+            if self._thread is None and self._should_run():
                 self._start()
 
     def close(self) -> None:
@@ -87,107 +87,107 @@ class Listener:
             if self._waker is not None:
                 self._waker.send(b"!")
         if thread is not None and thread is not threading.current_thread():
-            thread.join(ENDING)
+            thread.join(CLOSE_TIMEOUT)
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread is gone, and its connection is the parent's."""
-        forks.abandon(self._opened)
-        self._begin()
+        forking.abandon(self._open_handles)
+        self._reset()
 
     def _start(self) -> None:
         waker, woken = socket.socketpair()
         thread = threading.Thread(target=self._run, args=(woken,), name="tenure-listener", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # none can be started while the interpreter ends
+        except RuntimeError:  # the interpreter is shutting down
             waker.close()
             woken.close()
             return
         self._thread, self._waker = thread, waker
-        self._opened = [waker, woken]
+        self._open_handles = [waker, woken]
 
     def _run(self, woken: socket.socket) -> None:
-        pause = SHORTEST_PAUSE
+        pause = SHORTEST_RECONNECT_DELAY
         with woken:
-            while not self._is_over():
+            while not self._should_stop():
                 try:
-                    self._attempt(woken)
+                    self._connect_and_listen(woken)
                 except NoPermissionError as exc:
-                    self._is_pointless = True
-                    self._note(hears=False, reason=exc)
-                except (RedisError, OSError, TenureError, NotHeard) as exc:
-                    pause = SHORTEST_PAUSE if self._hears else pause
-                    self._note(hears=False, reason=exc)
+                    self._is_unsupported = True
+                    self._record_state(is_connected=False, reason=exc)
+                except (RedisError, OSError, TenureError, PingTimeout) as exc:
+                    pause = SHORTEST_RECONNECT_DELAY if self._is_connected else pause
+                    self._record_state(is_connected=False, reason=exc)
                     self._closing.wait(pause * random.uniform(0.5, 1.0))
-                    pause = min(2 * pause, LONGEST_PAUSE)
+                    pause = min(2 * pause, LONGEST_RECONNECT_DELAY)
 
-    def _is_over(self) -> bool:
+    def _should_stop(self) -> bool:
         """Tell whether to end; if so, the next who waits starts another."""
         with self._lock:
-            if self._is_wanted():
+            if self._should_run():
                 return False
-            self._hears = None
+            self._is_connected = None
             self._thread = None
             if self._waker is not None:
                 self._waker.close()
             self._waker = None
             return True
 
-    def _is_wanted(self) -> bool:
-        return not self._is_pointless and not self._closing.is_set() and time.monotonic() < self._linger_until
+    def _should_run(self) -> bool:
+        return not self._is_unsupported and not self._closing.is_set() and time.monotonic() < self._wanted_until
 
-    def _attempt(self, woken: socket.socket) -> None:
+    def _connect_and_listen(self, woken: socket.socket) -> None:
         """Listen for as long as that is wanted, and possible."""
-        turn = self._server.turn
-        wire = self._server.connect()
-        self._opened.append(wire)
+        generation = self._server.generation
+        connection = self._server.connect()
+        self._open_handles.append(connection)
         try:
-            wire.ask(self._subscribe)
-            self._note(hears=True)
-            self._hear(wire, woken, turn)
+            connection.execute(self._subscribe)
+            self._record_state(is_connected=True)
+            self._receive(connection, woken, generation)
         finally:
-            wire.close()
-            self._opened.remove(wire)
+            connection.close()
+            self._open_handles.remove(connection)
 
-    def _hear(self, wire: Wire, woken: socket.socket, turn: int) -> None:
+    def _receive(self, connection: RedisConnection, woken: socket.socket, generation: int) -> None:
         poll = select.poll()
-        poll.register(wire.fileno(), select.POLLIN)
+        poll.register(connection.fileno(), select.POLLIN)
         poll.register(woken, select.POLLIN)
-        prove_at, proven_by = _after_silence(), None
-        while self._is_wanted():
+        ping_at, ping_ends_at = _next_ping_at(), None
+        while self._should_run():
             now = time.monotonic()
-            if proven_by is None and now >= prove_at:
-                wire.send(PING)
-                proven_by = now + PROOF
-            acts_at = prove_at if proven_by is None else proven_by
-            poll.poll(1000 * max(0.0, min(acts_at, self._linger_until) - now))
-            said = wire.heard()
-            if said:
-                prove_at, proven_by = _after_silence(), None
-            elif proven_by is not None and time.monotonic() >= proven_by:
-                raise NotHeard(f"the server was not heard within {PROOF:g} s")
-            for kind, *_, message in said:
+            if ping_ends_at is None and now >= ping_at:
+                connection.send(PING)
+                ping_ends_at = now + PING_TIMEOUT
+            wakes_at = ping_at if ping_ends_at is None else ping_ends_at
+            poll.poll(1000 * max(0.0, min(wakes_at, self._wanted_until) - now))
+            messages = connection.read_messages()
+            if messages:
+                ping_at, ping_ends_at = _next_ping_at(), None
+            elif ping_ends_at is not None and time.monotonic() >= ping_ends_at:
+                raise PingTimeout(f"no response to PING within {PING_TIMEOUT:g} s")
+            for kind, *_, message in messages:
                 if kind == b"message":
-                    self._heard(message.decode(errors="replace"))
+                    self._on_notification(message.decode(errors="replace"))
             # In a cluster a call is heard at every node; unless one is where it is made, all are called.
-            if turn != self._server.turn:
-                raise NotHeard("another server may be the one to ask")
+            if generation != self._server.generation:
+                raise PingTimeout("the store may have moved to another server")
 
-    def _note(self, *, hears: bool, reason: Exception | None = None) -> None:
-        if hears == self._hears:
+    def _record_state(self, *, is_connected: bool, reason: Exception | None = None) -> None:
+        if is_connected == self._is_connected:
             return
-        was_deaf, self._hears = self._hears is False, hears
+        was_lost, self._is_connected = self._is_connected is False, is_connected
         store = self._server.address.shown
-        if hears:
+        if is_connected:
             # Who was told that they are not is told that they are again.
-            level = logging.INFO if was_deaf else logging.DEBUG
-            log.log(level, "wake-ups are heard", extra={"store": store})
+            level = logging.INFO if was_lost else logging.DEBUG
+            log.log(level, "SUBSCRIBE connection is up", extra={"store": store})
         else:
             why = " ".join(str(reason).split())
             facts = {"store": store, "reason": why}
-            log.info("wake-ups are not heard, and jobs are found by looking: %s", why, extra=facts)
-        self._changed()
+            log.info("SUBSCRIBE connection lost; polling once a second until it is back: %s", why, extra=facts)
+        self._on_change()
 
 
-def _after_silence() -> float:
-    return time.monotonic() + SILENCE * random.uniform(0.8, 1.2)
+def _next_ping_at() -> float:
+    return time.monotonic() + PING_INTERVAL * random.uniform(0.8, 1.2)

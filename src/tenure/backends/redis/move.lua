@@ -1,12 +1,12 @@
--- Move jobs by an operator's hand, each only from the states that allow it.
+-- Retry or cancel jobs for an operator, if the state of the job allows the move.
 --
--- parts: ending waking
--- arguments: now, the move, what the history says, the number of ids, these
--- result: for each its state, `-` if there is no such job; then a digit: 0 if it moved, else why it did not, which is 1
---         for an unknown job, 2 for its state, 3 for its key, 4 if it was asked before
+-- parts: endings waiters
+-- arguments: now, the move, the note for the history, the number of ids, the ids
+-- result: two characters per id: the state (`-` for an unknown job), and a digit: 0 moved, 1 unknown job, 2 wrong
+--         state, 3 key taken, 4 cancel already requested
 
 local move, note, ids, answer = base.argument(), base.argument(), base.list(), {}
-local is_taken = {} -- keys, in this script
+local is_taken = {} -- keys taken earlier in this script
 rows.of(ids)
 
 local function retried(job)
@@ -14,16 +14,16 @@ local function retried(job)
     return "2"
   end
   if job.key ~= "null" then
-    local field = ending.key_of(job)
+    local field = endings.key_of(job)
     if is_taken[field] or call("HEXISTS", key.keys, field) == 1 then
       return "3"
     end
     is_taken[field] = true
     changes.set(key.keys, field, job.id)
   end
-  changes.take_out(key.finished, ending.place_among_finished(job))
+  changes.take_out(key.finished, endings.place_among_finished(job))
   changes.take_out(key.stopped, job.id)
-  tally.add(job.lane, job.state, -1)
+  counts.add(job.lane, job.state, -1)
   job.state, job.run_at, job.attempts, job.crashes = STATE.queued, present, "0", "0"
   job.progress, job.finished_at = "null", "null"
   lanes.join(job)
@@ -41,7 +41,7 @@ local function cancelled(job)
     job.is_asked = "1"
   else
     lanes.leave(job)
-    ending.finish(job, STATE.cancelled)
+    endings.finish(job, STATE.cancelled)
   end
   return "0"
 end
@@ -53,14 +53,14 @@ for n, id in ipairs(ids) do
   else
     local refusal = move == "retry" and retried(job) or move == "cancel" and cancelled(job)
     if refusal == "0" then
-      ending.remember(job, "operator", note, false)
+      endings.remember(job, "operator", note, false)
       rows.change(job)
-      tally.add(job.lane, "operator", 1)
+      counts.add(job.lane, "operator", 1)
     end
     answer[n] = job.state .. refusal
   end
 end
 
 changes.save()
-waking.wake()
+waiters.wake()
 return concat(answer)

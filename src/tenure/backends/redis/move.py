@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from tenure.backends.redis.encoding import duration, json_text, listed, moment, names, quoted
+from tenure.backends.redis.encoding import (
+    encode_duration,
+    encode_json,
+    encode_list,
+    encode_names,
+    encode_timestamp,
+    quote_name,
+)
 from tenure.backends.redis.rows import DIGITS, STATES
 from tenure.backends.redis.script import script
 from tenure.backends.redis.server import Server
@@ -11,52 +18,54 @@ from tenure.core.operations import Move, Moved, Purge, Refusal
 
 REFUSALS = (None, Refusal.UNKNOWN, Refusal.STATE, Refusal.KEY_TAKEN, Refusal.ASKED_BEFORE)
 """By the digit that stands for each."""
-NOT_THERE = "-"
+UNKNOWN_JOB = "-"
 
 
 def move(server: Server, ids: Sequence[str], move: Move, note: str) -> list[Moved]:
-    arguments = [moment(server.now()), move.value, json_text(note), *listed(ids)]
+    arguments = [encode_timestamp(server.now()), move.value, encode_json(note), *encode_list(ids)]
     answer = server.run(script("move"), arguments, may_repeat=False).decode()
     return [
-        Moved(id=id, state=_state(state), refusal=REFUSALS[int(refusal)])
+        Moved(id=id, state=_decode_state(state), refusal=REFUSALS[int(refusal)])
         for id, state, refusal in zip(ids, answer[::2], answer[1::2], strict=True)
     ]
 
 
 def delete(server: Server, ids: Sequence[str]) -> list[Moved]:
-    answer = server.run(script("delete"), [moment(server.now()), *listed(ids)], may_repeat=False).decode()
+    answer = server.run(
+        script("delete"), [encode_timestamp(server.now()), *encode_list(ids)], may_repeat=False
+    ).decode()
     return [
-        _deleted(id, _state(state), has_gone == "1")
+        _deletion_result(id, _decode_state(state), has_gone == "1")
         for id, state, has_gone in zip(ids, answer[::2], answer[1::2], strict=True)
     ]
 
 
 def purge(server: Server, purge: Purge) -> int:
     arguments = [
-        moment(server.now()),
-        duration(purge.older_than),
+        encode_timestamp(server.now()),
+        encode_duration(purge.older_than),
         purge.limit,
-        *listed(sorted(DIGITS[state] for state in purge.states)),
-        *names(purge.queues),
+        *encode_list(sorted(DIGITS[state] for state in purge.states)),
+        *encode_names(purge.queues),
     ]
     return int(server.run(script("purge"), arguments, may_repeat=False))
 
 
 def pause(server: Server, queues: Sequence[str]) -> None:
     if queues:
-        server.run(script("pause"), [moment(server.now()), *listed(map(quoted, queues))])
+        server.run(script("pause"), [encode_timestamp(server.now()), *encode_list(map(quote_name, queues))])
 
 
 def resume(server: Server, queues: Sequence[str]) -> None:
     if queues:
-        server.run(script("resume"), [moment(server.now()), *listed(map(quoted, queues))])
+        server.run(script("resume"), [encode_timestamp(server.now()), *encode_list(map(quote_name, queues))])
 
 
-def _state(digit: str) -> State | None:
-    return None if digit == NOT_THERE else STATES[int(digit)]
+def _decode_state(digit: str) -> State | None:
+    return None if digit == UNKNOWN_JOB else STATES[int(digit)]
 
 
-def _deleted(id: str, state: State | None, has_gone: bool) -> Moved:  # noqa: FBT001
-    if has_gone:
+def _deletion_result(id: str, state: State | None, is_deleted: bool) -> Moved:  # noqa: FBT001
+    if is_deleted:
         return Moved(id=id, state=None)
     return Moved(id=id, state=state, refusal=Refusal.UNKNOWN if state is None else Refusal.STATE)

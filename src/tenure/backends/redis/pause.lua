@@ -1,8 +1,8 @@
--- Let no claim take jobs of these queues.
+-- Pause queues: claims skip their jobs.
 --
 -- parts: base
 -- keys: paused
--- arguments: now, the number of queues, these
+-- arguments: now, the number of queues, the queues
 
 base.insist()
 base.call_with("SADD", key.paused, base.list())

@@ -7,77 +7,77 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tenure.backends.redis import errors as trouble
+from tenure.backends.redis import errors
 from tenure.backends.redis.address import Address
-from tenure.backends.redis.connection import Wire
-from tenure.backends.shared import forking as forks
-from tenure.backends.shared.checkout import Lending, Loan
+from tenure.backends.redis.connection import RedisConnection
+from tenure.backends.shared import forking
+from tenure.backends.shared.checkout import Checkout, CheckoutLimit
 
 
 class Pool:
-    def __init__(self, address: Address, connect: Callable[[], Wire]) -> None:
+    def __init__(self, address: Address, connect: Callable[[], RedisConnection]) -> None:
         self._address = address
         self._connect = connect
-        self._begin()
-        forks.watch(self)
+        self._reset()
+        forking.register(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[Wire] = []
-        self._lending: Lending[Wire] = Lending(self._address.connections)
-        self.turn = 0
+        self._idle: list[RedisConnection] = []
+        self._checkout_limit: CheckoutLimit[RedisConnection] = CheckoutLimit(self._address.connections)
+        self.generation = 0
         self._is_closed = False
-        self.was_open = False
+        self.has_connected = False
 
     @contextmanager
-    def wire(self) -> Iterator[Wire]:
+    def connection(self) -> Iterator[RedisConnection]:
         """Give a connection that nobody else uses meanwhile; wait for one if all are in use."""
-        loan: Loan[Wire] = Loan()
+        checkout: Checkout[RedisConnection] = Checkout()
         try:
-            if not self._lending.has_lent_within(self._address.timeout, loan):
-                raise trouble.all_in_use(self._address)
-            turn = self.turn
-            loan.wire = self._take()
+            if not self._checkout_limit.acquire_within(self._address.timeout, checkout):
+                raise errors.pool_exhausted(self._address)
+            generation = self.generation
+            checkout.connection = self._take()
             try:
-                yield loan.wire
+                yield checkout.connection
             finally:
-                self._put_back(loan.wire, turn)
+                self._return(checkout.connection, generation)
         finally:
-            self._lending.end(loan)
+            self._checkout_limit.release(checkout)
 
-    def renew(self) -> None:
+    def discard_connections(self) -> None:
         """Have everyone connect anew: these may lead to a server that is no longer the one to ask."""
         with self._lock:
-            self.turn += 1
+            self.generation += 1
             idle, self._idle = self._idle, []
-        for wire in idle:
-            wire.close()
+        for connection in idle:
+            connection.close()
 
     def close(self) -> None:
         self._is_closed = True
-        self.renew()
+        self.discard_connections()
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the connections are the parent's."""
-        forks.abandon([*self._idle, *self._lending.loans])
-        self._begin()
+        forking.abandon([*self._idle, *self._checkout_limit.checkouts])
+        self._reset()
 
-    def _take(self) -> Wire:
+    def _take(self) -> RedisConnection:
         while True:
             with self._lock:
-                wire = self._idle.pop() if self._idle else None
-            if wire is None:
-                wire = self._connect()
-                self.was_open = True
-                return wire
-            if wire.is_usable():
-                return wire
-            wire.close()
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                connection = self._connect()
+                self.has_connected = True
+                return connection
+            if connection.is_usable():
+                return connection
+            connection.close()
 
-    def _put_back(self, wire: Wire, turn: int) -> None:
+    def _return(self, connection: RedisConnection, generation: int) -> None:
         with self._lock:
-            is_kept = wire.is_open and turn == self.turn and not self._is_closed
+            is_kept = connection.is_open and generation == self.generation and not self._is_closed
             if is_kept:
-                self._idle.append(wire)
+                self._idle.append(connection)
         if not is_kept:
-            wire.close()
+            connection.close()

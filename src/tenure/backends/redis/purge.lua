@@ -1,11 +1,11 @@
--- Forget finished jobs that are old enough, the oldest first.
+-- Delete finished jobs older than an age, the oldest first.
 --
--- parts: forgetting lines
--- arguments: now, older_than, limit, the number of states, these, the queues
--- result: how many were forgotten
+-- parts: deleting lane_merge
+-- arguments: now, older_than, limit, the number of states, the states, queues
+-- result: the number of deleted jobs
 
 local older_than, limit, states, queues = base.argument(), tonumber(base.argument()), base.list(), base.names()
--- Not before 1970: a moment of fewer digits sorts as text among others.
+-- Not before 1970: an earlier timestamp has fewer digits and sorts wrongly as text.
 local before = whole(math.max(now - older_than, EPOCH))
 
 local all, prefixes, fields = {}, {}, call("HGETALL", key.lanes)
@@ -24,11 +24,11 @@ for n, number in ipairs(base.values_of(key.numbers, all)) do
 end
 
 local ids = {}
-for n, place in ipairs((lines.first_of(key.finished, prefixes, limit, before))) do
+for n, place in ipairs((lane_merge.first_of(key.finished, prefixes, limit, before))) do
   ids[n] = sub(place, 42)
 end
 for _, job in ipairs(rows.of(ids)) do
-  forgetting.forget(job)
+  deleting.forget(job)
 end
 
 changes.save()

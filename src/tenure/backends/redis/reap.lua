@@ -1,11 +1,11 @@
--- Take back claims: those whose lease ran out, or all of a worker.
+-- Reap claims: those with an expired lease, or all claims of a worker.
 --
--- parts: expiry waking
--- arguments: now, limit, worker (empty for none), the number of jobs that it had started (-1 if that is not known),
---            these
--- result: of each its id, its state, its worker and its fence
+-- parts: expiry waiters
+-- arguments: now, limit, worker (empty: expired leases), the number of jobs that the worker had started (-1 if
+--            unknown), the ids of these jobs
+-- result: four values per reaped job: id, new state, worker, fence
 
-local MOST_SORTED = 5000 -- of a worker that holds more, some are taken back first
+local MOST_SORTED = 5000 -- with more held jobs, the order by expiry covers only some of them
 
 local limit, worker, started = tonumber(base.argument()), base.argument(), base.names()
 
@@ -17,7 +17,7 @@ local function held_by_worker()
   local start, found = worker .. ",", {}
   local from, to = "[" .. start, "(" .. start .. "\255"
   for _, place in ipairs(call("ZRANGEBYLEX", key.held, from, to, "LIMIT", 0, MOST_SORTED)) do
-    for _, job in ipairs(ending.held_by(sub(place, #start + 1))) do
+    for _, job in ipairs(endings.held_by(sub(place, #start + 1))) do
       found[#found + 1] = job
     end
     if #found >= MOST_SORTED then
@@ -38,7 +38,7 @@ for n, job in ipairs(worker == "" and expiry.expired(limit) or held_by_worker())
     expiry.expire(job, worker ~= "")
   else
     job.attempts = whole(job.attempts - 1)
-    ending.end_claim(job, "released", job.is_asked == "1" and STATE.cancelled or STATE.queued, "null")
+    endings.end_claim(job, "released", job.is_asked == "1" and STATE.cancelled or STATE.queued, "null")
   end
   for _, each in ipairs({ job.id, job.state, holder, fence }) do
     reaped[#reaped + 1] = each
@@ -46,5 +46,5 @@ for n, job in ipairs(worker == "" and expiry.expired(limit) or held_by_worker())
 end
 
 changes.save()
-waking.wake()
+waiters.wake()
 return reaped

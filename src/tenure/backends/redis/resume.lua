@@ -1,8 +1,8 @@
--- Let claims take jobs of these queues again, and wake those who wait for them.
+-- Resume paused queues, and wake waiters for their due jobs.
 --
--- parts: waking
+-- parts: waiters
 -- keys: paused
--- arguments: now, the number of queues, these
+-- arguments: now, the number of queues, the queues
 
 local resumed, is_resumed = base.list(), {}
 base.call_with("SREM", key.paused, resumed)
@@ -14,4 +14,4 @@ for _, lane in ipairs(call("SMEMBERS", key.open)) do
     lanes.arrived[lane] = lanes.number(key.due, lane)
   end
 end
-waking.wake()
+waiters.wake()

@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from tenure.backends.redis.encoding import moment_of, optional_moment_of
-from tenure.core.fast_dataclass import quick_constructor
+from tenure.backends.redis.encoding import decode_optional_timestamp, decode_timestamp
+from tenure.core.fast_dataclass import fast_constructor
 from tenure.core.job import GREATEST_PRIORITY, Ending, Job, Outcome, Progress, State, build_job
-from tenure.core.operations import Worker
+from tenure.core.operations import WorkerInfo
 
 STATES = (State.QUEUED, State.RUNNING, State.COMPLETED, State.FAILED, State.CANCELLED)
 """By the digit that stands for each."""
@@ -17,18 +17,18 @@ LOWEST_RANK = 10_000
 
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
-_build_ending = quick_constructor(Ending)
+_build_ending = fast_constructor(Ending)
 
 
 def rank_of(priority: int) -> int:
     return LOWEST_RANK + GREATEST_PRIORITY - priority
 
 
-def jobs_of(answer: bytes) -> list[Job]:
-    return [_job(*fields) for fields in json.loads(answer)]
+def decode_jobs(response: bytes) -> list[Job]:
+    return [_decode_job(*fields) for fields in json.loads(response)]
 
 
-def worker_of(
+def build_worker(
     started_at: int,
     beat_at: int,
     name: str,
@@ -40,8 +40,8 @@ def worker_of(
     types: list[str] | None,
     quiet_for: float,
     holding: int = 0,
-) -> Worker:
-    return Worker(
+) -> WorkerInfo:
+    return WorkerInfo(
         name=name,
         host=host,
         pid=pid,
@@ -50,13 +50,13 @@ def worker_of(
         queues=None if queues is None else tuple(queues),
         types=None if types is None else tuple(types),
         quiet_for=quiet_for,
-        started_at=moment_of(started_at),
-        beat_at=moment_of(beat_at),
+        started_at=decode_timestamp(started_at),
+        beat_at=decode_timestamp(beat_at),
         holding=holding,
     )
 
 
-def _job(
+def _decode_job(
     id: str,
     type: str,
     queue: str,
@@ -97,7 +97,7 @@ def _job(
         queue,
         key,
         LOWEST_RANK + GREATEST_PRIORITY - rank,
-        moment_of(run_at),
+        decode_timestamp(run_at),
         STATES[state],
         attempts,
         crashes,
@@ -106,26 +106,26 @@ def _job(
         timeout,
         fence,
         worker,
-        optional_moment_of(leased_until),
-        None if progress is None else _progress(progress),
+        decode_optional_timestamp(leased_until),
+        None if progress is None else _decode_progress(progress),
         bool(is_asked),
         result,
         bool(is_dropped),
-        tuple(_ending(*line) for line in history) if history else (),
+        tuple(_decode_ending(*line) for line in history) if history else (),
         first,
         meta,
-        moment_of(created_at),
-        optional_moment_of(started_at),
-        optional_moment_of(finished_at),
+        decode_timestamp(created_at),
+        decode_optional_timestamp(started_at),
+        decode_optional_timestamp(finished_at),
     )
 
 
-def _progress(text: str) -> Progress:
+def _decode_progress(text: str) -> Progress:
     done, of, note = json.loads(text)
     return Progress(done=done, of=of, note=note)
 
 
-def _ending(
+def _decode_ending(
     outcome: str,
     fence: int,
     token: str | None,
@@ -135,5 +135,11 @@ def _ending(
     error: str | None,
 ) -> Ending:
     return _build_ending(
-        OUTCOMES[outcome], fence, moment_of(ended_at), token, worker, optional_moment_of(claimed_at), error
+        OUTCOMES[outcome],
+        fence,
+        decode_timestamp(ended_at),
+        token,
+        worker,
+        decode_optional_timestamp(claimed_at),
+        error,
     )

@@ -1,12 +1,11 @@
--- Enqueue the jobs of those slots of a schedule that nobody has given out.
+-- Enqueue the jobs of the slots of a schedule that are not enqueued yet.
 --
--- parts: arriving
+-- parts: enqueueing
 -- keys: schedules
--- arguments: now, the name of the schedule, the number of pairs of a queue and a type, these, the number of slots, then
---            of each, the earliest first, its moment, and the id of its job, what a store has to know of it, and its
---            content
--- result: 1, the present moment, the last slot given out, then the ids of the jobs; or, if one is refused, -1, where it
---         stands among the slots, and the id of the job that has its key
+-- arguments: now, the name of the schedule, the number of queue and type pairs, the pairs, the number of slots, then
+--            for each slot, the earliest first, its time, and the id, the fields and the content of its job
+-- result: 1, the current time, the time of the last enqueued slot, then the ids of the jobs; or, if a key is taken and
+--         the job has on_conflict=raise: -1, the position of the slot, and the id of the job that has the key
 
 local name, names_by_number = base.argument(), base.list()
 local last_at = call("HGET", key.schedules, name) or present
@@ -14,18 +13,18 @@ local last_at = call("HGET", key.schedules, name) or present
 local entries, positions = {}, {}
 for n = 1, tonumber(base.argument()) do
   local slot_at = base.argument()
-  local entry = arriving.read(names_by_number)
+  local entry = enqueueing.read(names_by_number)
   if slot_at > last_at then
     entries[#entries + 1], positions[#positions + 1] = entry, n
     last_at = slot_at
   end
 end
 
-local new, others = arriving.planned(entries)
+local new, others = enqueueing.planned(entries)
 if not new then
   return { -1, positions[others[1]], others[2] }
 end
-arriving.store(new)
+enqueueing.store(new)
 call("HSET", key.schedules, name, last_at)
 
 local answer = { 1, present, last_at }

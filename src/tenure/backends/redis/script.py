@@ -14,9 +14,9 @@ from functools import cache
 from importlib.resources import files
 
 FOLDER = files(__package__)
-HEAD = re.compile(r"^-- (parts|keys): (.*)$", re.MULTILINE)
-FIELDS = re.compile(r"^-- fields: (.*(?:\n--  .*)*)$", re.MULTILINE)
-OF_A_JOB = re.compile(r"\b(job|one|other)\.(\w+)\b")
+HEAD_LINE = re.compile(r"^-- (parts|keys): (.*)$", re.MULTILINE)
+FIELDS_LINE = re.compile(r"^-- fields: (.*(?:\n--  .*)*)$", re.MULTILINE)
+JOB_FIELD = re.compile(r"\b(job|one|other)\.(\w+)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +32,36 @@ class Script:
 @cache
 def script(name: str) -> Script:
     """Return the script of an operation."""
-    order = _in_order(name)
-    keys = tuple(dict.fromkeys(key for file in order for key in _head(file, "keys")))
+    order = _files_in_order(name)
+    keys = tuple(dict.fromkeys(key for file in order for key in _head_names(file, "keys")))
     named = ", ".join(f"{key} = KEYS[{number}]" for number, key in enumerate(keys, start=1))
-    text = "\n".join([f"local key = {{ {named} }}", *(_numbered(_text(file)) for file in order)])
+    text = "\n".join([f"local key = {{ {named} }}", *(_number_fields(_read_file(file)) for file in order)])
     return Script(name, keys, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-def _in_order(file: str) -> list[str]:
+def _files_in_order(file: str) -> list[str]:
     """Return the file and all parts that it needs, each after those that it needs itself."""
-    before = [part for needed in _head(file, "parts") for part in _in_order(f"parts/{needed}")]
+    before = [part for needed in _head_names(file, "parts") for part in _files_in_order(f"parts/{needed}")]
     return list(dict.fromkeys([*before, file]))
 
 
-def _head(file: str, what: str) -> list[str]:
-    return [name for found, names in HEAD.findall(_text(file)) if found == what for name in names.split()]
+def _head_names(file: str, kind: str) -> list[str]:
+    return [name for found, names in HEAD_LINE.findall(_read_file(file)) if found == kind for name in names.split()]
 
 
-def _numbered(text: str) -> str:
+def _number_fields(text: str) -> str:
     """Return a text with numbers in place of the names of fields."""
-    numbers = fields()
-    return OF_A_JOB.sub(lambda found: f"{found[1]}[{numbers[found[2]]}]" if found[2] in numbers else found[0], text)
+    numbers = field_numbers()
+    return JOB_FIELD.sub(lambda found: f"{found[1]}[{numbers[found[2]]}]" if found[2] in numbers else found[0], text)
 
 
 @cache
-def fields() -> dict[str, int]:
+def field_numbers() -> dict[str, int]:
     """Return the fields of a row, with their numbers."""
-    (names,) = FIELDS.findall(_text("parts/rows"))
+    (names,) = FIELDS_LINE.findall(_read_file("parts/rows"))
     return {name: number for number, name in enumerate(names.replace("--", "").split(), start=1)}
 
 
 @cache
-def _text(file: str) -> str:
+def _read_file(file: str) -> str:
     return FOLDER.joinpath(f"{file}.lua").read_text(encoding="utf-8")

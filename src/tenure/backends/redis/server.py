@@ -1,7 +1,7 @@
-"""The server as this process has it open, and what is done when it does not answer.
+"""Run scripts on the server, and retry after errors.
 
-An operation is one script and one round trip. It is sent again, on another connection, if the server did nothing, or if
-its answer was lost and it may be repeated: such requests change nothing twice.
+An operation is one script and one round trip. `Server` retries an operation on another connection if the server did
+nothing, or if the response was lost and the operation is idempotent.
 """
 
 import random
@@ -13,139 +13,144 @@ from typing import Any, TypeVar
 
 from redis.exceptions import RedisError, ResponseError
 
-from tenure.backends.protocol import Clock
-from tenure.backends.redis import errors as trouble
+from tenure.backends.protocol import StoreClock
+from tenure.backends.redis import errors
 from tenure.backends.redis.address import Address, Node
 from tenure.backends.redis.cluster import Cluster
-from tenure.backends.redis.connection import Argument, Wire, packed, pieces
-from tenure.backends.redis.durability import Fitness
+from tenure.backends.redis.connection import RedisConnection, pack_parts, pack_request
+from tenure.backends.redis.durability import ServerCheck
+from tenure.backends.redis.encoding import Argument
 from tenure.backends.redis.pool import Pool
 from tenure.backends.redis.script import Script
 
-ASKING = packed(["ASKING"])
+ASKING_REQUEST = pack_request(["ASKING"])
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
+SHORTEST_RETRY_DELAY, LONGEST_RETRY_DELAY = 0.01, 0.5
 
 
 T = TypeVar("T")
 
-Call = tuple[Script, Sequence[Argument]]
-"""A script, and what it is called with."""
+ScriptCall = tuple[Script, Sequence[Argument]]
+"""A script and its arguments."""
 
 
 class Server:
-    def __init__(self, address: Address, *, clock: Clock | None) -> None:
+    def __init__(self, address: Address, *, clock: StoreClock | None) -> None:
         self.address = address
         self._clock = clock
         self._cluster = Cluster(address) if address.nodes else None
-        self._fitness = Fitness(address)
+        self._check = ServerCheck(address)
         self._pool = Pool(address, self.connect)
-        self._beginnings: dict[str, bytes] = {}
+        self._evalsha_prefixes: dict[str, bytes] = {}
 
     def now(self) -> datetime | None:
-        """Return the moment that a test has set; None if the server's clock counts."""
+        """Return the time set by a test; None to use the server's clock."""
         return None if self._clock is None else self._clock()
 
     def run(self, script: Script, arguments: Sequence[Argument], *, may_repeat: bool = True) -> Any:
-        """Run a script with these arguments; return what it answers."""
+        """Run a script and return its result."""
         ends_at = time.monotonic() + self.address.timeout
-        pause = SHORTEST_PAUSE
+        pause = SHORTEST_RETRY_DELAY
         while True:
-            asked: Wire | None = None
+            connection: RedisConnection | None = None
             try:
-                with self._pool.wire() as asked:
-                    return self._run_on(asked, script, arguments)
+                with self._pool.connection() as connection:
+                    return self._run_on(connection, script, arguments)
             except (RedisError, OSError) as exc:
-                if asked is not None:
-                    self._heed(exc, asked.node)
-                is_safe = may_repeat or asked is None or trouble.is_undone(exc)
-                # It may be restarting; but one that was never there is told about at once.
-                is_worth_it = is_safe and trouble.is_passing(exc) and self._pool.was_open
+                if connection is not None:
+                    self._handle_error(exc, connection.node)
+                is_safe = may_repeat or connection is None or errors.is_not_executed(exc)
+                # The server may be restarting. Without any earlier connection, raise at once.
+                is_worth_it = is_safe and errors.is_transient(exc) and self._pool.has_connected
                 if not is_worth_it or time.monotonic() >= ends_at:
-                    raise trouble.told(self.address, exc, was_let_in=asked is not None) from exc
+                    raise errors.translate_error(self.address, exc, was_connected=connection is not None) from exc
             time.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, LONGEST_RETRY_DELAY)
 
-    def run_both(self, first: Call, second: Callable[[], Call], read: Callable[[Any], T]) -> tuple[T, Any] | None:
-        """Run two scripts, one after the other, in one round trip; None if there was trouble.
+    def run_pipelined(
+        self, first: ScriptCall, second: Callable[[], ScriptCall], read: Callable[[Any], T]
+    ) -> tuple[T, Any] | None:
+        """Run two scripts in one round trip. Return the result of the first, decoded by `read`, and of the second.
 
-        Then each may have been run or not. Else return what the first answers, as it is read, and what the second does.
+        Return None after an error; then either script may have run or not.
         """
-        asked: Wire | None = None
+        connection: RedisConnection | None = None
         try:
-            with self._pool.wire() as asked:
-                return asked.ask_both(self._by_name(*first), lambda: self._by_name(*second()), read)
+            with self._pool.connection() as connection:
+                return connection.execute_pipelined(self._evalsha(*first), lambda: self._evalsha(*second()), read)
         except (RedisError, OSError) as exc:
-            if asked is not None:
-                self._heed(exc, asked.node)
+            if connection is not None:
+                self._handle_error(exc, connection.node)
             return None
 
     @property
-    def turn(self) -> int:
-        """A number that changes when those connected so far may not be at the server that is to be asked."""
-        return self._pool.turn
+    def generation(self) -> int:
+        """A number that changes when existing connections may lead to the wrong server."""
+        return self._pool.generation
 
-    def connect(self) -> Wire:
-        """Return a connection to the server that has the store, for the caller."""
+    def connect(self) -> RedisConnection:
+        """Open a connection to the server of the store. The caller closes it."""
         try:
             return self._connect()
         except (RedisError, OSError) as exc:
-            self._heed(exc, None)
+            self._handle_error(exc, None)
             raise
 
     def close(self) -> None:
         self._pool.close()
 
-    def _connect(self) -> Wire:
-        wire = Wire(self.address.connect()) if self._cluster is None else self._cluster.connect()
+    def _connect(self) -> RedisConnection:
+        connection = RedisConnection(self.address.connect()) if self._cluster is None else self._cluster.connect()
         try:
-            self._fitness.see_to(wire)
+            self._check.check(connection)
         except BaseException:
-            wire.close()
+            connection.close()
             raise
-        return wire
+        return connection
 
-    def _heed(self, error: Exception, asked: Node | None) -> None:
-        """See to it that the next connection leads to the server that is to be asked now."""
-        if not trouble.is_passing(error):
+    def _handle_error(self, error: Exception, node: Node | None) -> None:
+        """Make the next connection lead to the server that serves the store now."""
+        if not errors.is_transient(error):
             return
-        if trouble.is_elsewhere(error) or trouble.is_silent(error):
-            self._pool.renew()
+        if errors.is_wrong_server(error) or errors.is_timeout(error):
+            self._pool.discard_connections()
         if self._cluster is not None:
-            self._cluster.heed(error, asked)
+            self._cluster.handle_error(error, node)
 
-    def _run_on(self, wire: Wire, script: Script, arguments: Sequence[Argument]) -> Any:
+    def _run_on(self, connection: RedisConnection, script: Script, arguments: Sequence[Argument]) -> Any:
         try:
-            return wire.ask(self._by_name(script, arguments))
+            return connection.execute(self._evalsha(script, arguments))
         except ResponseError as exc:
-            code = trouble.code_of(exc)
+            code = errors.code_of(exc)
             if code == "NOSCRIPT":
-                # It has forgotten its scripts, or never had this one. Sent whole, it is run and remembered.
-                return wire.ask(self._whole(script, arguments))
-            if code in {"ASK", "MOVED"} and wire.node is None:
-                raise trouble.told(self.address, exc, was_let_in=True) from exc
-            if code == "ASK" and wire.node is not None:
-                return self._run_at(trouble.named_node(exc, wire.node), self._whole(script, arguments))
+                # The server does not have the script in its cache. EVAL runs and caches it.
+                return connection.execute(self._eval(script, arguments))
+            if code in {"ASK", "MOVED"} and connection.node is None:
+                raise errors.translate_error(self.address, exc, was_connected=True) from exc
+            if code == "ASK" and connection.node is not None:
+                return self._run_at(errors.redirect_target(exc, connection.node), self._eval(script, arguments))
             raise
 
     def _run_at(self, node: Node, request: bytes) -> Any:
-        """Ask a node for once that will have the store, and has it already in part."""
-        with closing(Wire(self.address.connect(node), node)) as wire:
-            wire.ask(ASKING)
-            return wire.ask(request)
+        """Send one request to the node that is taking over the slot."""
+        with closing(RedisConnection(self.address.connect(node), node)) as connection:
+            connection.execute(ASKING_REQUEST)
+            return connection.execute(request)
 
-    def _by_name(self, script: Script, arguments: Sequence[Argument]) -> bytes:
+    def _evalsha(self, script: Script, arguments: Sequence[Argument]) -> bytes:
         count = 3 + len(script.keys) + len(arguments)
-        return b"*%d\r\n%b%b" % (count, self._beginning_of(script), pieces(arguments))
+        return b"*%d\r\n%b%b" % (count, self._evalsha_prefix(script), pack_parts(arguments))
 
-    def _beginning_of(self, script: Script) -> bytes:
-        """Return what is always the same of the request that runs a script by its name."""
-        if script.sha not in self._beginnings:
-            self._beginnings[script.sha] = pieces(["EVALSHA", script.sha, len(script.keys), *self._keys_of(script)])
-        return self._beginnings[script.sha]
+    def _evalsha_prefix(self, script: Script) -> bytes:
+        """Return the constant part of the EVALSHA request of a script."""
+        if script.sha not in self._evalsha_prefixes:
+            self._evalsha_prefixes[script.sha] = pack_parts(
+                ["EVALSHA", script.sha, len(script.keys), *self._keys_of(script)]
+            )
+        return self._evalsha_prefixes[script.sha]
 
-    def _whole(self, script: Script, arguments: Sequence[Argument]) -> bytes:
-        return packed(["EVAL", script.text, len(script.keys), *self._keys_of(script), *arguments])
+    def _eval(self, script: Script, arguments: Sequence[Argument]) -> bytes:
+        return pack_request(["EVAL", script.text, len(script.keys), *self._keys_of(script), *arguments])
 
     def _keys_of(self, script: Script) -> list[str]:
         return [self.address.key(name) for name in script.keys]

@@ -1,10 +1,10 @@
--- End claims.
+-- Settle claims.
 --
--- parts: settling waking
--- arguments: now, a list of three for each settlement: its id, what it says, and its error or result
--- result: a digit for each: 1 if it landed, 0 if it is lost
+-- parts: settling waiters
+-- arguments: now, a list with three values per settlement: id, fields, and error or result (see parts/settling.lua)
+-- result: one digit per settlement: 1 landed, 0 lost
 
 local landed = settling.settle_all(settling.read())
 changes.save()
-waking.wake()
+waiters.wake()
 return landed

@@ -2,13 +2,13 @@
 --
 -- parts: lanes
 -- keys: numbers paused
--- arguments: now, how many priorities are looked at, in all lanes, for the oldest
--- result: the lanes as JSON: queue, type, due, scheduled, running, completed, failed, cancelled, and when the oldest of
---         the due came due; then the paused queues as JSON
+-- arguments: now, how many priorities to read, over all lanes, to find the oldest due jobs
+-- result: the lanes as JSON: queue, type, due, scheduled, running, completed, failed, cancelled, and the time at which
+--         the oldest due job came due; then the paused queues as JSON
 
 local left = tonumber(base.argument())
 
--- Return when the oldest due job of a lane came due: of each priority the first is the oldest.
+-- Return when the oldest due job of a lane came due. The first job of a priority is the oldest of that priority.
 local function oldest_at(lane)
   local oldest, from = nil, "[" .. lane
   while left > 0 do

@@ -1,18 +1,18 @@
--- Tell when a claim may find something; if that is not now, stand among those who are woken.
+-- Return when a claim may find a job; if not now, register the waiter for a wake-up.
 --
--- parts: waking lines
+-- parts: waiters lane_merge
 -- keys: leases
--- arguments: now, who waits (its channel and its watch), for how many microseconds at most, queues, types
--- result: in how many microseconds a claim may find something, empty if that is not known
+-- arguments: now, waiter (`channel#number`), how many microseconds the registration lasts, queues, types
+-- result: microseconds until a claim may find a job, empty if unknown
 
 local MOST_SWEPT = 10
-local KEPT = 60 -- seconds that the keys stay after the last who waited
+local KEPT = 60 -- seconds that the keys stay after the last registration
 
-local waiter, patience, queues, types = base.argument(), tonumber(base.argument()), base.names(), base.names()
-local is_wanted = lines.wanting(queues, types)
+local waiter, ttl, queues, types = base.argument(), tonumber(base.argument()), base.names(), base.names()
+local is_wanted = lane_merge.wanting(queues, types)
 
 local function has_due()
-  for _, lane in ipairs(lines.open(queues, types, is_wanted)) do
+  for _, lane in ipairs(lane_merge.open(queues, types, is_wanted)) do
     if lanes.first(key.due, lane) then
       return true
     end
@@ -20,12 +20,12 @@ local function has_due()
   return false
 end
 
--- Return when the next scheduled job comes due, or the next lease runs out; nil if none will while somebody waits.
+-- Return when the next scheduled job comes due or the next lease expires; nil if neither is within the registration.
 local function next_at()
-  local latest = whole(now + patience)
+  local latest = whole(now + ttl)
   local earliest_at = tonumber(call("ZRANGEBYSCORE", key.leases, "-inf", latest, "WITHSCORES", "LIMIT", 0, 1)[2])
-  for _, lane in ipairs(lines.filtered(call("ZRANGEBYSCORE", key.upcoming, "-inf", latest), is_wanted)) do
-    local run_at = lines.first_scheduled_at(lane)
+  for _, lane in ipairs(lane_merge.filtered(call("ZRANGEBYSCORE", key.upcoming, "-inf", latest), is_wanted)) do
+    local run_at = lane_merge.first_scheduled_at(lane)
     earliest_at = run_at and math.min(run_at, earliest_at or run_at) or earliest_at
   end
   return earliest_at
@@ -41,11 +41,11 @@ local function each_name(wanted, action)
   end
 end
 
-local function stand()
+local function register()
   local time, places, members = call("TIME"), {}, {}
-  local until_at = time[1] * 1000000 + time[2] + patience
-  for _, gone in ipairs(call("ZRANGEBYSCORE", key.waits, "-inf", whole(until_at - patience), "LIMIT", 0, MOST_SWEPT)) do
-    waking.dismiss(gone)
+  local until_at = time[1] * 1000000 + time[2] + ttl
+  for _, gone in ipairs(call("ZRANGEBYSCORE", key.waits, "-inf", whole(until_at - ttl), "LIMIT", 0, MOST_SWEPT)) do
+    waiters.dismiss(gone)
   end
   each_name(queues, function(queue)
     each_name(types, function(type)
@@ -63,7 +63,7 @@ local function stand()
 end
 
 base.insist()
-waking.dismiss(waiter)
+waiters.dismiss(waiter)
 if has_due() then
   return "0"
 end
@@ -71,5 +71,5 @@ local at = next_at()
 if at and at <= now then
   return "0"
 end
-stand()
+register()
 return at and whole(at - now) or ""

@@ -1,11 +1,11 @@
--- Tell which workers gave a sign of life.
+-- Return the live workers.
 --
 -- parts: registry
 -- keys: shown held tokens
 -- arguments: now
--- result: the workers as JSON: when it started, its last sign of life, what it said, and how many jobs it holds
+-- result: the workers as JSON: started_at, beat_at, the fields of the last heartbeat, and the number of held jobs
 
--- Return how many jobs a worker holds, by all its claims.
+-- Return how many jobs all the claims of a worker hold.
 local function number_held(name)
   local start, fields, number = name .. ",", {}, 0
   for n, place in ipairs(call("ZRANGEBYLEX", key.held, "[" .. start, "(" .. start .. "\255")) do

@@ -9,53 +9,53 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-LOOK_AGAIN = 0.05
+RECHECK_INTERVAL = 0.05
 """Seconds after which one who waits for a connection looks for one, even if nobody said that there is."""
 
 
-class Loan(Generic[T]):
+class Checkout(Generic[T]):
     """The use of a connection. An interrupt may keep it from being given back: then it ends with this object.
 
     For the same reason a semaphore would not do: Python interrupts it between counting and telling.
     """
 
-    wire: T
+    connection: T
 
 
-class Lending(Generic[T]):
-    def __init__(self, most: int) -> None:
-        self._most = most
+class CheckoutLimit(Generic[T]):
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
-        self._loans: weakref.WeakSet[Loan[T]] = weakref.WeakSet()
-        self._given_back: SimpleQueue[None] = SimpleQueue()
+        self._checkouts: weakref.WeakSet[Checkout[T]] = weakref.WeakSet()
+        self._released: SimpleQueue[None] = SimpleQueue()
 
     @property
-    def loans(self) -> list[Loan[T]]:
-        return list(self._loans)
+    def checkouts(self) -> list[Checkout[T]]:
+        return list(self._checkouts)
 
-    def has_lent_within(self, timeout: float, loan: Loan[T]) -> bool:
+    def acquire_within(self, timeout: float, checkout: Checkout[T]) -> bool:
         """Wait until this may be one of those who use a connection; tell whether it may."""
-        if self.has_lent(loan):
+        if self.try_acquire(checkout):
             return True
         ends_at = time.monotonic() + timeout
         while (left := ends_at - time.monotonic()) > 0:
             # One call may stand for several who gave back, and one who was interrupted did not call.
             with suppress(Empty):
-                self._given_back.get(timeout=min(left, LOOK_AGAIN))
-            if self.has_lent(loan):
+                self._released.get(timeout=min(left, RECHECK_INTERVAL))
+            if self.try_acquire(checkout):
                 return True
         return False
 
-    def has_lent(self, loan: Loan[T]) -> bool:
+    def try_acquire(self, checkout: Checkout[T]) -> bool:
         """Tell whether this may be one of those who use a connection, and if so, is from now on."""
         with self._lock:
-            has_room = len(self._loans) < self._most
+            has_room = len(self._checkouts) < self._limit
             if has_room:
-                self._loans.add(loan)
+                self._checkouts.add(checkout)
         return has_room
 
-    def end(self, loan: Loan[T]) -> None:
+    def release(self, checkout: Checkout[T]) -> None:
         with self._lock:
-            self._loans.discard(loan)
-        if self._given_back.empty():
-            self._given_back.put(None)
+            self._checkouts.discard(checkout)
+        if self._released.empty():
+            self._released.put(None)

@@ -9,26 +9,26 @@ from collections.abc import Iterable
 from typing import Protocol
 
 
-class Opened(Protocol):
+class ForkAware(Protocol):
     def after_fork_in_child(self) -> None:
         """Begin anew."""
 
 
-_watched: "weakref.WeakSet[Opened]" = weakref.WeakSet()
-_abandoned: list[object] = []
+_registered: "weakref.WeakSet[ForkAware]" = weakref.WeakSet()
+_abandoned_connections: list[object] = []
 
 
-def watch(opened: Opened) -> None:
-    _watched.add(opened)
+def register(store: ForkAware) -> None:
+    _registered.add(store)
 
 
 def abandon(connections: Iterable[object]) -> None:
     """Let these be for as long as the process lives."""
-    _abandoned.extend(connections)
+    _abandoned_connections.extend(connections)
 
 
 def _after_in_child() -> None:
-    for each in list(_watched):
+    for each in list(_registered):
         each.after_fork_in_child()
 
 

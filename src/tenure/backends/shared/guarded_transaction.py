@@ -5,9 +5,9 @@ import re
 from tenure.core import checks
 from tenure.errors import ConfigurationError
 
-OURS = "this transaction is committed when its block is left, and rolled back by an exception"
+ENDS_WITH_BLOCK = "this transaction commits when its block ends, and rolls back on an exception"
 
-ENDS_IT = re.compile(
+ENDING_STATEMENT = re.compile(
     r"(\s|;|--[^\n]*\n|/\*.*?\*/)*"
     r"(begin|start\s+transaction|commit|end|abort|prepare\s+transaction"
     r"|rollback(?!\s+((transaction|work)\s+)?to\b))\b",
@@ -16,7 +16,7 @@ ENDS_IT = re.compile(
 """How a statement begins that would end it."""
 
 
-def refuse_to_end(statement: str) -> None:
+def reject_ending(statement: str) -> None:
     """Raise for a statement that would end the transaction."""
-    if ENDS_IT.match(statement):
-        raise ConfigurationError(f"{OURS}; leave out {checks.shown(statement)}")
+    if ENDING_STATEMENT.match(statement):
+        raise ConfigurationError(f"{ENDS_WITH_BLOCK}; remove {checks.short_repr(statement)}")

@@ -6,22 +6,22 @@ For those who ask for each job. To ask the system takes longer.
 import os
 
 
-class Process:
+class ProcessIdentity:
     """Compared by identity."""
 
 
-_here = Process()
+_current = ProcessIdentity()
 
 
-def here() -> Process:
+def current_process() -> ProcessIdentity:
     """Return this process."""
-    return _here
+    return _current
 
 
-def _begin_in_a_child() -> None:
-    global _here  # noqa: PLW0603 - there is one
-    _here = Process()
+def _reset_after_fork() -> None:
+    global _current  # noqa: PLW0603 - one value for the whole process
+    _current = ProcessIdentity()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_in_a_child)
+    os.register_at_fork(after_in_child=_reset_after_fork)

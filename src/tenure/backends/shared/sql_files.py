@@ -11,15 +11,15 @@ from importlib.resources import files
 
 def statements(package: str, operation: str, **fragments: str) -> Mapping[str, str]:
     """Return the statements of `operation.sql` by their names."""
-    return {name: body.format(**fragments) for name, body in parts(package, operation).items()}
+    return {name: body.format(**fragments) for name, body in raw_statements(package, operation).items()}
 
 
-def parts(package: str, operation: str) -> Mapping[str, str]:
+def raw_statements(package: str, operation: str) -> Mapping[str, str]:
     """Return what stands in `operation.sql` by its names, without comments; fragments are still named."""
     text = files(package).joinpath(f"{operation}.sql").read_text("utf-8")
     found = re.split(r"^-- name: (.+)$", text, flags=re.MULTILINE)[1:]
-    return {name: _stripped(body) for name, body in zip(found[::2], found[1::2], strict=True)}
+    return {name: _strip_comments(body) for name, body in zip(found[::2], found[1::2], strict=True)}
 
 
-def _stripped(body: str) -> str:
+def _strip_comments(body: str) -> str:
     return re.sub(r"^\s*--.*\n", "", body, flags=re.MULTILINE).strip().removesuffix(";")

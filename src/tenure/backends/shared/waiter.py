@@ -1,7 +1,7 @@
-"""Those of this process who wait for jobs, and when one of them is to look.
+"""The threads of this process that wait for jobs, and the times at which they poll.
 
-All who wait for the same queues and types share a watch and take turns: one look serves them all, and one call wakes
-one of them. A watch outlives the waits, so that a call that comes between two of them is not lost.
+All waiters for the same queues and types share a wait group and take turns: one poll serves the whole group, and one
+notification wakes one waiter. A wait group outlives its waiters, so that a notification between two waits is not lost.
 """
 
 import random
@@ -11,161 +11,161 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 
+from tenure.core.filters import NameFilter
+
 SHORTEST_POLL, LONGEST_POLL = 0.025, 1.0
-"""Seconds between two looks: the first while jobs come, the last when none has come for long."""
-GROWTH = 1.5
+"""Seconds between two polls: the shortest while jobs arrive, the longest after a long time without jobs."""
+POLL_GROWTH = 1.5
 
-AFTER_YOU = 0.003
-"""Seconds within which those who were woken by the same look one after the other, and the first may have claimed."""
+WAKE_SPREAD = 0.003
+"""Spread, in seconds, of the polls of waiters woken by one notification: the first can claim before the others poll."""
 
-MOST_WATCHES = 100
-"""How many are kept. One that is dropped while somebody uses it is not called any more, and polls."""
-
-Names = tuple[str, ...] | None
+MOST_GROUPS = 100
+"""The maximum number of wait groups. A group dropped while in use gets no more notifications, and polls."""
 
 
-class Watch:
-    """What is known of the jobs of certain queues and types: that there are none before a certain moment."""
+class WaitGroup:
+    """The waiters for certain queues and types, and the time of their next poll: no job is expected before it."""
 
-    def __init__(self, queues: Names, types: Names, number: int = 0) -> None:
+    def __init__(self, queues: NameFilter, types: NameFilter, number: int = 0) -> None:
         self.queues = queues
         self.types = types
         self.number = number
-        self.told_until: str | None = None
-        """Of the leases that ran out until then, by the store's clock, those who wait were told."""
-        # Entered by itself and not by way of the condition: that, if it is interrupted, keeps the lock for ever.
+        self.notified_until: str | None = None
+        """The waiters know of the leases that expired up to this time of the store's clock."""
+        # Always acquired directly, not through the condition: an interrupt in `Condition.__enter__` leaves it locked.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._look_at = 0.0
-        self._poll = SHORTEST_POLL
-        self._is_called = False
-        self._is_rung = False
+        self._poll_at = 0.0
+        self._poll_interval = SHORTEST_POLL
+        self._is_woken = False
+        self._is_notified = False
         self._is_closed = False
-        self._attending = 0
+        self._waiter_count = 0
 
     @contextmanager
-    def attended(self) -> Iterator[None]:
-        """Count the caller among those who wait."""
-        self._attend(1)
+    def count_waiter(self) -> Iterator[None]:
+        """Count the caller as a waiter during the block."""
+        self._add_waiters(1)
         try:
             yield
         finally:
-            self._attend(-1)
+            self._add_waiters(-1)
 
     def wants(self, queues: Collection[str] | None) -> bool:
         return queues is None or self.queues is None or not set(self.queues).isdisjoint(queues)
 
-    def turn(self, ends_at: float) -> bool:
-        """Sleep until it is the caller's turn to look; False if its time is over first, or the store is closed."""
+    def wait_for_turn(self, ends_at: float) -> bool:
+        """Sleep until the caller has to poll. Return False if `ends_at` comes first, or the store closes."""
         with self._lock:
             while not self._is_closed:
                 now = time.monotonic()
-                if now >= self._look_at:
-                    # Should this look fail, another one looks a little later.
-                    self._look_at = now + SHORTEST_POLL
-                    self._is_called = False
+                if now >= self._poll_at:
+                    # If this poll fails, the next waiter polls a little later.
+                    self._poll_at = now + SHORTEST_POLL
+                    self._is_woken = False
                     return True
                 if now >= ends_at:
                     return False
-                self._changed.wait(min(self._look_at, ends_at) - now)
+                self._changed.wait(min(self._poll_at, ends_at) - now)
             return False
 
-    def found(self) -> None:
-        """Something can be claimed, and the caller will: let the next one see whether something is left."""
+    def record_found(self) -> None:
+        """Record that the caller found a job and will claim it, and let the next waiter poll for more."""
         with self._lock:
-            self._poll = SHORTEST_POLL
-            self._look_at = time.monotonic() + AFTER_YOU
+            self._poll_interval = SHORTEST_POLL
+            self._poll_at = time.monotonic() + WAKE_SPREAD
             self._changed.notify()
 
-    def found_nothing(self, claimable_in: float | None, *, is_called_in_time: bool) -> None:
-        """Let nobody look before something may be there, if that is known, nor too soon.
+    def record_nothing_found(self, claimable_in: float | None, *, is_notified_in_time: bool) -> None:
+        """Record that the poll found no job, and set the time of the next poll.
 
-        Who will be called when there is something has no need to look often.
+        The group polls rarely if a notification will arrive in time.
         """
         with self._lock:
-            poll = LONGEST_POLL if is_called_in_time else self._poll
-            self._poll = min(LONGEST_POLL, GROWTH * self._poll)
-            if not self._is_called:
+            poll = LONGEST_POLL if is_notified_in_time else self._poll_interval
+            self._poll_interval = min(LONGEST_POLL, POLL_GROWTH * self._poll_interval)
+            if not self._is_woken:
                 pause = poll * random.uniform(0.75, 1.0)
-                self._look_at = time.monotonic() + (pause if claimable_in is None else min(pause, claimable_in))
+                self._poll_at = time.monotonic() + (pause if claimable_in is None else min(pause, claimable_in))
 
-    def call(self, within: float) -> bool:
-        """Let one of those who wait look, or the next who will; tell whether somebody waits."""
+    def wake(self, spread: float) -> bool:
+        """Wake one waiter, or the next to arrive, to poll. Return whether a thread is waiting."""
         with self._lock:
-            self._is_called = True
-            self._look_at = min(self._look_at, time.monotonic() + random.uniform(0.0, within))
+            self._is_woken = True
+            self._poll_at = min(self._poll_at, time.monotonic() + random.uniform(0.0, spread))
             self._changed.notify()
-            return self._attending > 0
+            return self._waiter_count > 0
 
-    def ring(self) -> bool:
-        """Let one of those who wait claim, or the next who will: there is something. Tell whether somebody waits."""
+    def notify(self) -> bool:
+        """Wake one waiter, or the next to arrive, to claim: a job is there. Return whether a thread is waiting."""
         with self._lock:
-            self._is_rung = True
-        return self.call(0.0)
+            self._is_notified = True
+        return self.wake(0.0)
 
-    def has_rung(self) -> bool:
-        """Tell whether there is something to claim, by a ring that nobody has heeded yet; the caller will."""
+    def take_notification(self) -> bool:
+        """Return whether a notification of a job is unhandled, and mark it as handled by the caller."""
         with self._lock:
-            has_rung, self._is_rung = self._is_rung, False
-        return has_rung
+            is_notified, self._is_notified = self._is_notified, False
+        return is_notified
 
-    def begin_anew(self) -> None:
-        """Look soon and often, for calls may have been missed."""
+    def reset(self) -> None:
+        """Poll soon and often: notifications may have been missed."""
         with self._lock:
-            self._poll = SHORTEST_POLL
-        self.call(SHORTEST_POLL)
+            self._poll_interval = SHORTEST_POLL
+        self.wake(SHORTEST_POLL)
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
             self._changed.notify_all()
 
-    def _attend(self, number: int) -> None:
+    def _add_waiters(self, number: int) -> None:
         with self._lock:
-            self._attending += number
+            self._waiter_count += number
 
 
-class Watches:
+class WaitGroups:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._watches: dict[tuple[Names, Names], Watch] = {}
+        self._groups: dict[tuple[NameFilter, NameFilter], WaitGroup] = {}
         self._numbers = count()
         self._is_closed = False
 
-    def of(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> Watch:
-        """Return the watch on these; None is all."""
-        asked = (None if queues is None else tuple(queues), None if types is None else tuple(types))
+    def group_for(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> WaitGroup:
+        """Return the wait group for these queues and types; None means all."""
+        key = (None if queues is None else tuple(queues), None if types is None else tuple(types))
         with self._lock:
-            # The last used is the last to be dropped.
-            watch = self._watches.pop(asked, None) or Watch(*asked, next(self._numbers))
-            self._watches[asked] = watch
-            if len(self._watches) > MOST_WATCHES:
-                del self._watches[next(iter(self._watches))]
+            # Move the group to the end: the least recently used group is dropped first.
+            group = self._groups.pop(key, None) or WaitGroup(*key, next(self._numbers))
+            self._groups[key] = group
+            if len(self._groups) > MOST_GROUPS:
+                del self._groups[next(iter(self._groups))]
             if self._is_closed:
-                watch.close()
-        return watch
+                group.close()
+        return group
 
-    def numbered(self, number: int) -> Watch | None:
-        """Return the watch of this number, if it is still kept."""
-        return next((watch for watch in self._all() if watch.number == number), None)
+    def group_by_number(self, number: int) -> WaitGroup | None:
+        """Return the wait group with this number, or None if it was dropped."""
+        return next((group for group in self._all() if group.number == number), None)
 
-    def call(self, queues: Collection[str] | None, within: float = 0.0) -> None:
-        """Let one look of each watch that jobs of these queues may be for; None is any queue."""
-        for watch in self._all():
-            if watch.wants(queues):
-                watch.call(within)
+    def wake(self, queues: Collection[str] | None, spread: float = 0.0) -> None:
+        """Wake a waiter of every group that may want jobs of these queues; None means any queue."""
+        for group in self._all():
+            if group.wants(queues):
+                group.wake(spread)
 
-    def begin_anew(self) -> None:
-        for watch in self._all():
-            watch.begin_anew()
+    def reset(self) -> None:
+        for group in self._all():
+            group.reset()
 
     def close(self) -> None:
-        """End all waits, present and future."""
+        """End all current and future waits."""
         with self._lock:
             self._is_closed = True
-        for watch in self._all():
-            watch.close()
+        for group in self._all():
+            group.close()
 
-    def _all(self) -> list[Watch]:
+    def _all(self) -> list[WaitGroup]:
         with self._lock:
-            return list(self._watches.values())
+            return list(self._groups.values())

@@ -12,35 +12,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from tenure.backends.protocol import SWEEP, Clock
+from tenure.backends.protocol import SWEEP, StoreClock
 from tenure.backends.shared.sql_files import statements
 from tenure.backends.sqlite import claim as claiming
 from tenure.backends.sqlite import enqueue as enqueueing
-from tenure.backends.sqlite import file_checks as place
+from tenure.backends.sqlite import file_checks
 from tenure.backends.sqlite import move as moving
 from tenure.backends.sqlite import read as reading
 from tenure.backends.sqlite import schedule as scheduling
 from tenure.backends.sqlite import settle as settling
 from tenure.backends.sqlite.connect import Synchronous
 from tenure.backends.sqlite.database import Database
-from tenure.backends.sqlite.explain import standing
-from tenure.backends.sqlite.migrations import current
-from tenure.backends.sqlite.process_lock import LONGEST
-from tenure.backends.sqlite.rows import names_text
+from tenure.backends.sqlite.explain import explain
+from tenure.backends.sqlite.migrations import current_version
+from tenure.backends.sqlite.process_lock import LONGEST_PAUSE
+from tenure.backends.sqlite.rows import encode_names
 from tenure.backends.sqlite.timestamps import duration
 from tenure.backends.sqlite.wait import wait
-from tenure.backends.sqlite.write_transaction import Write
+from tenure.backends.sqlite.write_transaction import WriteTransaction
 from tenure.core import checks
-from tenure.core.job import Entry
+from tenure.core.job import JobRecord
 from tenure.core.operations import (
-    EVIDENCE_KEPT,
-    Beat,
+    SILENT_WORKER_TTL,
     Claimed,
+    ClaimOutlook,
     ClaimRequest,
     Count,
     Enqueued,
     Extension,
-    Holding,
+    Heartbeat,
+    HoldStatus,
     Move,
     Moved,
     Page,
@@ -51,11 +52,10 @@ from tenure.core.operations import (
     Schema,
     Settlement,
     Slot,
-    Standing,
     Stats,
-    Worker,
+    WorkerInfo,
 )
-from tenure.core.schedules import checked_name
+from tenure.core.schedules import check_schedule
 from tenure.core.transitions import move_note
 from tenure.errors import ConfigurationError
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 PAUSE = statements(__package__, "pause")
 WORKERS = statements(__package__, "workers")
 
-TIMEOUT = 2.5
+DEFAULT_TIMEOUT = 2.5
 """Seconds that an operation waits for other writers, unless told otherwise."""
 
 
@@ -78,94 +78,94 @@ class SQLite:
         self,
         path: str | Path,
         *,
-        clock: Clock | None = None,
+        clock: StoreClock | None = None,
         synchronous: Synchronous = "full",
-        timeout: float = TIMEOUT,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         # The working directory may be another when the file is opened.
         # The same file has the same lock, by whatever name.
         self.database = Database(Path(path).resolve(), clock=clock, synchronous=synchronous, timeout=timeout)
         self._closing = threading.Event()
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
-        with self.database.writing() as write:
-            return enqueueing.enqueue(write, entries)
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
+        with self.database.write_transaction() as write:
+            return enqueueing.enqueue(write, records)
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
-        name = checked_name(name, slots)
-        with self.database.writing() as write:
+        name = check_schedule(name, slots)
+        with self.database.write_transaction() as write:
             return scheduling.schedule(write, name, slots)
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             return claiming.claim(write, request)
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
-        with self.database.writing() as write:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
+        with self.database.write_transaction() as write:
             return [claiming.extend(write, each) for each in extensions]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             return settling.settle(write, settlements)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             return settling.settle(write, settlements), claiming.claim(write, request)
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             if worker is None:
                 return settling.reap_expired(write, limit)
             return settling.reap_worker(write, worker, started, limit)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         note = move_note(move, reason)
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             return [moving.move(write, id, move, note) for id in ids]
 
     def delete(self, ids: Sequence[str]) -> list[Moved]:
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             return [moving.delete(write, id) for id in ids]
 
     def purge(self, purge: Purge) -> int:
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             number = moving.purge(write, purge)
         if number == purge.limit:
             # This takes long, and will be asked for again at once: let the others have their turn.
-            time.sleep(2 * LONGEST)
+            time.sleep(2 * LONGEST_PAUSE)
         return number
 
     def pause(self, queues: Sequence[str]) -> None:
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             write.execute_many(PAUSE["pause"], [{"queue": queue} for queue in queues])
 
     def resume(self, queues: Sequence[str]) -> None:
-        with self.database.writing() as write:
+        with self.database.write_transaction() as write:
             write.execute_many(PAUSE["resume"], [{"queue": queue} for queue in queues])
 
     def find(self, query: Query) -> Page:
-        with self.database.reading() as (db, now):
+        with self.database.read_transaction() as (db, now):
             return reading.find(db, query, now)
 
     def stats(self) -> Stats:
-        with self.database.reading() as (db, now):
+        with self.database.read_transaction() as (db, now):
             return reading.stats(db, now)
 
-    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
-        with self.database.reading() as (db, now):
-            return standing(db, id, queues, types, now)
+    def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
+        with self.database.read_transaction() as (db, now):
+            return explain(db, id, queues, types, now)
 
     def counts(self, since: float) -> list[Count]:
-        with self.database.reading() as (db, now):
+        with self.database.read_transaction() as (db, now):
             return reading.counts(db, since, now)
 
-    def beat(self, beat: Beat, ttl: float) -> None:
-        with self.database.writing() as write:
-            write.execute(WORKERS["drop long silent"], {"silent_since": write.now - duration(EVIDENCE_KEPT)})
+    def beat(self, beat: Heartbeat, ttl: float) -> None:
+        with self.database.write_transaction() as write:
+            write.execute(WORKERS["drop long silent"], {"silent_since": write.now - duration(SILENT_WORKER_TTL)})
             if ttl <= 0:
-                write.execute(WORKERS["sign off"], {"name": beat.name})
+                write.execute(WORKERS["deregister"], {"name": beat.name})
                 return
             values = {
                 "name": beat.name,
@@ -173,8 +173,8 @@ class SQLite:
                 "pid": beat.pid,
                 "version": beat.version,
                 "concurrency": beat.concurrency,
-                "queues": names_text(beat.queues),
-                "types": names_text(beat.types),
+                "queues": encode_names(beat.queues),
+                "types": encode_names(beat.types),
                 "quiet_for": beat.quiet_for,
                 "now": write.now,
                 "shown_until": write.now + duration(ttl),
@@ -183,11 +183,11 @@ class SQLite:
 
     def migrate(self) -> Schema:
         """Open the file: whoever is the first to do so brings it up to date."""
-        with self.database.reading():
-            return Schema(before=self.database.schema_found, now=current())
+        with self.database.read_transaction():
+            return Schema(before=self.database.schema_found, now=current_version())
 
-    def workers(self) -> list[Worker]:
-        with self.database.reading() as (db, now):
+    def workers(self) -> list[WorkerInfo]:
+        with self.database.read_transaction() as (db, now):
             return reading.workers(db, now)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
@@ -207,22 +207,22 @@ class SQLite:
             yield connection
 
     @contextmanager
-    def joined(self, connection: object) -> Iterator["Joined"]:
+    def join(self, connection: object) -> Iterator["SQLiteTransactionOperations"]:
         """Give the operations that can be part of the transaction on a connection of the caller's."""
-        with self.database.joining(connection) as write:
-            yield Joined(write)
+        with self.database.caller_transaction(connection) as write:
+            yield SQLiteTransactionOperations(write)
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class SQLiteTransactionOperations:
     """What can be done in a transaction of the caller's."""
 
-    write: Write
+    write: WriteTransaction
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
-        return enqueueing.enqueue(self.write, entries)
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
+        return enqueueing.enqueue(self.write, records)
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return [claiming.extend(self.write, each) for each in extensions]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
@@ -237,11 +237,11 @@ class Joined:
 
 def open_sqlite(url: str) -> SQLite:
     """Open the file that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`."""
-    place = place_of(url)
-    return SQLite(place.path, synchronous=place.synchronous, timeout=place.timeout)
+    parsed = parse_url(url)
+    return SQLite(parsed.path, synchronous=parsed.synchronous, timeout=parsed.timeout)
 
 
-class Place(NamedTuple):
+class SQLiteUrl(NamedTuple):
     """What a URL says of a file."""
 
     path: str
@@ -249,37 +249,37 @@ class Place(NamedTuple):
     timeout: float
 
 
-def place_of(url: str) -> Place:
-    path, options = _parts_of(url)
-    checks.refuse_unknown(repr(url), options, ("synchronous", "timeout"))
+def parse_url(url: str) -> SQLiteUrl:
+    path, options = _split_url(url)
+    checks.reject_unknown(repr(url), options, ("synchronous", "timeout"))
     synchronous = checks.choice("synchronous", options.get("synchronous", "full"), ["full", "normal"])
-    return Place(path, "normal" if synchronous == "normal" else "full", _timeout(options.get("timeout")))
+    return SQLiteUrl(path, "normal" if synchronous == "normal" else "full", _parse_timeout(options.get("timeout")))
 
 
 def is_file_there(url: str) -> bool:
     """Tell whether the file that a URL names has something in it."""
-    path, _ = _parts_of(url)
-    return not place.is_new(Path(path))
+    path, _ = _split_url(url)
+    return not file_checks.is_missing_or_empty(Path(path))
 
 
-def _parts_of(url: str) -> tuple[str, dict[str, str]]:
-    where, _, text = url.removeprefix("sqlite://").partition("?")
-    path = unquote(where.removeprefix("/"))
-    if not where.startswith("/") or not path or path.endswith("/"):
+def _split_url(url: str) -> tuple[str, dict[str, str]]:
+    location, _, text = url.removeprefix("sqlite://").partition("?")
+    path = unquote(location.removeprefix("/"))
+    if not location.startswith("/") or not path or path.endswith("/"):
         raise ConfigurationError(
-            f"{url!r} names no file; write 'sqlite:///tenure.db' for one in this folder, "
-            "'sqlite:////var/lib/app/tenure.db' for one elsewhere"
+            f"{url!r} does not name a file; use 'sqlite:///tenure.db' for a relative path, "
+            "'sqlite:////var/lib/app/tenure.db' for an absolute one"
         )
     if "\0" in path:
-        raise ConfigurationError(f"{url!r} has a NUL character, which no file name has")
+        raise ConfigurationError(f"{url!r} contains a NUL character; file names cannot contain it")
     if path == ":memory:":
-        raise ConfigurationError(f"{url!r} names no file; for a store in memory write 'memory://'")
+        raise ConfigurationError(f"{url!r} does not name a file; use 'memory://' for a store in memory")
     return path, dict(parse_qsl(text, keep_blank_values=True))
 
 
-def _timeout(text: str | None) -> float:
+def _parse_timeout(text: str | None) -> float:
     if text is None:
-        return TIMEOUT
+        return DEFAULT_TIMEOUT
     if not re.fullmatch(r"\d+(\.\d+)?", text):
         raise ConfigurationError(f"timeout must be a number of seconds, not {text!r}")
     return checks.seconds("timeout", float(text), 0.0, 3600.0)

@@ -6,61 +6,61 @@ from collections import Counter
 
 from tenure.backends.protocol import SWEEP
 from tenure.backends.shared.sql_files import statements
-from tenure.backends.sqlite.lanes import ALL, by_asking, way_of
-from tenure.backends.sqlite.merge import first_of
-from tenure.backends.sqlite.rows import Row, job_of, names_text, progress_text
+from tenure.backends.sqlite.lanes import ALL, filter_variant, statement_variants
+from tenure.backends.sqlite.merge import merge_first
+from tenure.backends.sqlite.rows import SqlRow, decode_job, encode_names, encode_progress
 from tenure.backends.sqlite.settle import reap_expired
 from tenure.backends.sqlite.timestamps import duration
-from tenure.backends.sqlite.write_transaction import Write
-from tenure.core.operations import Claimed, ClaimRequest, Event, Extension, Holding
+from tenure.backends.sqlite.write_transaction import WriteTransaction
+from tenure.core.operations import Claimed, ClaimRequest, Event, Extension, HoldStatus
 
-LINES = by_asking("claim")
-CLAIM = LINES[ALL]
+VARIANTS = statement_variants("claim")
+CLAIM = VARIANTS[ALL]
 EXTEND = statements(__package__, "extend")
 
 
-def claim(write: Write, request: ClaimRequest) -> Claimed:
-    # The lines are found by the numbers of their lanes, so these have to be true.
+def claim(write: WriteTransaction, request: ClaimRequest) -> Claimed:
+    # The claim finds jobs through the counters of their lanes, so these must be up to date.
     write.flush()
     values = {"token": request.token, "now": write.now}
-    holds_some, some_ran_out, some_are_scheduled = write.one(CLAIM["what is to be done first"], values)
-    if holds_some:
-        return Claimed(jobs=[job_of(row) for row in write.all(CLAIM["held"], values)])
-    if some_ran_out:
+    holds_jobs, has_expired, has_scheduled = write.fetch_one(CLAIM["pending work"], values)
+    if holds_jobs:
+        return Claimed(jobs=[decode_job(row) for row in write.fetch_all(CLAIM["held"], values)])
+    if has_expired:
         reap_expired(write, SWEEP)
         write.flush()
-    if some_are_scheduled:
-        _let_in(write, request)
-    return Claimed(jobs=[job_of(row) for row in _take(write, request)])
+    if has_scheduled:
+        _promote(write, request)
+    return Claimed(jobs=[decode_job(row) for row in _take(write, request)])
 
 
-def extend(write: Write, extension: Extension) -> Holding:
+def extend(write: WriteTransaction, extension: Extension) -> HoldStatus:
     hold = extension.hold
     values = {
         "id": hold.id,
         "fence": hold.fence,
         "token": hold.token,
         "leased_until": write.now + duration(extension.lease),
-        "progress": None if extension.progress is None else progress_text(extension.progress),
+        "progress": None if extension.progress is None else encode_progress(extension.progress),
     }
-    held = write.all(EXTEND["extend"], values)
+    held = write.fetch_all(EXTEND["extend"], values)
     if not held:
-        return Holding.LOST
+        return HoldStatus.LOST
     ((cancel_requested,),) = held
-    return Holding.CANCEL_REQUESTED if cancel_requested else Holding.HELD
+    return HoldStatus.CANCEL_REQUESTED if cancel_requested else HoldStatus.HELD
 
 
-def _let_in(write: Write, request: ClaimRequest) -> None:
-    """Count what came due among the due, the oldest first."""
-    rows = _first_of(write, "lines that came due", "came due", request, SWEEP)
-    write.execute_many(CLAIM["let in"], [{"sequence": sequence} for _, sequence, _, _ in rows])
+def _promote(write: WriteTransaction, request: ClaimRequest) -> None:
+    """Promote the jobs that became due, the oldest first."""
+    rows = _merge_lanes(write, "lines that came due", "came due", request, SWEEP)
+    write.execute_many(CLAIM["promote"], [{"sequence": sequence} for _, sequence, _, _ in rows])
     for lane, number in Counter((queue, type) for *_, queue, type in rows).items():
-        write.move(lane, "scheduled", "due", number)
+        write.move_count(lane, "scheduled", "due", number)
     write.flush()
 
 
-def _take(write: Write, request: ClaimRequest) -> list[Row]:
-    rows = _first_of(write, "due lines", "due", request, request.limit)
+def _take(write: WriteTransaction, request: ClaimRequest) -> list[SqlRow]:
+    rows = _merge_lanes(write, "due lines", "due", request, request.limit)
     values = {
         "sequences": json.dumps([sequence for _, _, sequence, _, _ in rows]),
         "token": request.token,
@@ -68,18 +68,20 @@ def _take(write: Write, request: ClaimRequest) -> list[Row]:
         "leased_until": write.now + duration(request.lease),
         "now": write.now,
     }
-    taken = {row[-1]: row for row in write.all(CLAIM["take"], values)} if rows else {}
+    taken = {row[-1]: row for row in write.fetch_all(CLAIM["take"], values)} if rows else {}
     for (queue, type), number in Counter((queue, type) for *_, queue, type in rows).items():
-        write.move((queue, type), "due", "running", number)
-        write.count(queue, Event.CLAIMED, number)
+        write.move_count((queue, type), "due", "running", number)
+        write.count_event(queue, Event.CLAIMED, number)
     return [taken[sequence] for _, _, sequence, _, _ in rows]
 
 
-def _first_of(write: Write, heads: str, line: str, request: ClaimRequest, limit: int) -> list[Row]:
-    statement = LINES[way_of(request.queues, request.types)][heads]
-    asked = {"queues": names_text(request.queues), "types": names_text(request.types), "now": write.now}
+def _merge_lanes(
+    write: WriteTransaction, heads_name: str, range_name: str, request: ClaimRequest, limit: int
+) -> list[SqlRow]:
+    statement = VARIANTS[filter_variant(request.queues, request.types)][heads_name]
+    values = {"queues": encode_names(request.queues), "types": encode_names(request.types), "now": write.now}
 
-    def open_line(queue: str, type: str) -> sqlite3.Cursor:
-        return write.execute(CLAIM[line], {"queue": queue, "type": type, "now": write.now, "limit": limit})
+    def open_range(queue: str, type: str) -> sqlite3.Cursor:
+        return write.execute(CLAIM[range_name], {"queue": queue, "type": type, "now": write.now, "limit": limit})
 
-    return first_of(write.all(statement, asked), open_line, limit)
+    return merge_first(write.fetch_all(statement, values), open_range, limit)

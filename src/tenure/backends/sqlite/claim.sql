@@ -1,23 +1,23 @@
--- Take due jobs: let in what came due, then take the first of all lines.
--- A line is the jobs of one queue and type. The lines are few, the jobs many: each statement looks at the first of each
--- line, or walks down one line.
+-- Claim due jobs: promote the jobs that became due, then take the first due jobs of all lanes.
+-- A lane is a queue and type. Lanes are few, jobs are many: a statement reads the first job of each lane, or the jobs
+-- of one lane in order.
 
 -- name: held
--- The jobs that a token holds.
+-- The jobs held by a token.
 select {job}
 from tenure_jobs
 where state = 'running' and token = :token
 order by priority desc, run_at, sequence;
 
--- name: what is to be done first
--- Whether the token holds something, whether a lease ran out, and whether anything is scheduled.
+-- name: pending work
+-- Whether the token holds jobs, whether a lease expired, and whether jobs are scheduled.
 select
   exists (select 1 from tenure_jobs where state = 'running' and token = :token),
   exists (select 1 from tenure_jobs where state = 'running' and leased_until <= :now),
   exists (select 1 from tenure_lanes indexed by tenure_lanes_scheduled where scheduled > 0);
 
 -- name: lines that came due
--- The first scheduled job of each line that may be claimed from, if its time has come.
+-- The first scheduled job of each lane that is not paused, if it is due.
 select first.run_at, first.sequence, lane.queue, lane.type
 from {scheduled_lanes}
 join tenure_jobs first on first.sequence = (
@@ -34,20 +34,20 @@ where
   and first.run_at <= :now;
 
 -- name: came due
--- One line: what came due, oldest first.
+-- The jobs of one lane that became due, oldest first.
 select run_at, sequence, queue, type
 from tenure_jobs
 where state = 'queued' and is_due = 0 and queue = :queue and type = :type and run_at <= :now
 order by run_at, sequence
 limit :limit;
 
--- name: let in
+-- name: promote
 update tenure_jobs
 set is_due = 1
 where sequence = :sequence;
 
 -- name: due lines
--- The first due job of each line that may be claimed from.
+-- The first due job of each lane that is not paused.
 select -first.priority, first.run_at, first.sequence, lane.queue, lane.type
 from {due_lanes}
 join tenure_jobs first on first.sequence = (
@@ -63,7 +63,7 @@ where
   and lane.queue not in (select queue from tenure_paused);
 
 -- name: due
--- One line: the due jobs in their order.
+-- The due jobs of one lane in claim order.
 select -priority, run_at, sequence, queue, type
 from tenure_jobs
 where is_due = 1 and queue = :queue and type = :type
@@ -71,7 +71,7 @@ order by priority desc, run_at, sequence
 limit :limit;
 
 -- name: take
--- sequences: a JSON list of jobs that are due. Each is leased, with its fence and attempts one higher.
+-- sequences: a JSON list of due jobs. They are leased, and their fence and attempts grow by 1.
 update tenure_jobs
 set
   state = 'running',

@@ -1,5 +1,5 @@
 -- name: job
--- A job as it is shown, in the order of `rows.job_of`.
+-- The columns of a job, in the order that `rows.py` decodes.
 id, type, queue, key, priority, run_at, state, attempts, crashes, max_attempts, max_crashes, timeout, fence, worker,
 leased_until, progress, cancel_requested, result, result_dropped, created_at, started_at, finished_at,
 (select payload from tenure_payloads where job = sequence), meta, endings,

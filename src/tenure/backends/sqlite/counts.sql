@@ -1,4 +1,4 @@
--- What happened in each minute of the last day.
+-- The number of events in each minute of the last day.
 
 -- name: add
 insert into tenure_counts (minute_at, queue, event, number)

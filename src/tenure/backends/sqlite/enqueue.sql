@@ -1,19 +1,19 @@
 -- Store new jobs.
 
 -- name: stored
--- ids: a JSON list. Which of these are stored, finished or not.
+-- ids: a JSON list. The ids that are already stored, finished or not.
 select id
 from tenure_jobs
 where id in (select value from json_each(:ids));
 
 -- name: holder of the key
--- The live job of the queue that has it.
+-- The live job of the queue with this key.
 select id
 from tenure_jobs
 where queue = :queue and key = :key and key is not null and state in ('queued', 'running');
 
 -- name: last
--- The last number that was given in enqueue order, even if its job is forgotten.
+-- The last sequence number in enqueue order, even if its job was deleted.
 select coalesce(max(seq), 0)
 from sqlite_sequence
 where name = 'tenure_jobs';

@@ -4,36 +4,36 @@ import os
 import sqlite3
 from pathlib import Path
 
-from tenure.backends.sqlite.busy_retry import IN_PROGRESS, code_of, is_busy
+from tenure.backends.sqlite.busy_retry import STATEMENTS_IN_PROGRESS, is_busy, primary_code
 from tenure.errors import ConfigurationError, StoreUnavailable, TenureError
 
 REMEDIES = {
-    sqlite3.SQLITE_FULL: "the disk is full; make room, and ask again",
-    sqlite3.SQLITE_IOERR: "the disk does not answer; see the system's log",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a backup, or move it away and begin anew",
-    sqlite3.SQLITE_NOTADB: "this is no SQLite database; name another file, or move this one away",
-    sqlite3.SQLITE_READONLY: "the file is read-only; a store has to be written",
-    sqlite3.SQLITE_CANTOPEN: "see whether file and folder may be read and written",
-    sqlite3.SQLITE_PERM: "see whether file and folder may be read and written",
+    sqlite3.SQLITE_FULL: "the disk is full; free some space and retry",
+    sqlite3.SQLITE_IOERR: "the disk reports an I/O error; check the system log",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore a backup, or move it away to start with an empty store",
+    sqlite3.SQLITE_NOTADB: "the file is not a SQLite database; name another file, or move this one away",
+    sqlite3.SQLITE_READONLY: "the file is read-only; make it writable",
+    sqlite3.SQLITE_CANTOPEN: "check the permissions of the file and its folder",
+    sqlite3.SQLITE_PERM: "check the permissions of the file and its folder",
 }
 
 
-def unavailable(path: Path, error: sqlite3.Error | OSError, timeout: float) -> StoreUnavailable:
+def translate_error(path: Path, error: sqlite3.Error | OSError, timeout: float) -> StoreUnavailable:
     """Return what is raised in place of the driver's error."""
     if isinstance(error, sqlite3.Error):
-        if IN_PROGRESS in str(error):
-            return in_progress(error)
+        if STATEMENTS_IN_PROGRESS in str(error):
+            return open_cursor_error(error)
         if is_busy(error):
-            return locked(path, timeout)
+            return locked_error(path, timeout)
         # Where there is no room for its shared memory, SQLite calls that an I/O error.
-        code = sqlite3.SQLITE_FULL if _is_full(path, error) else code_of(error)
+        code = sqlite3.SQLITE_FULL if _is_disk_full(path, error) else primary_code(error)
         remedy = REMEDIES.get(code)
-        return StoreUnavailable(f"{str(path)!r} cannot be used: {error}" + (f"; {remedy}" if remedy else ""))
-    return StoreUnavailable(f"{str(path)!r} cannot be used: {error.strerror}")
+        return StoreUnavailable(f"cannot use {str(path)!r}: {error}" + (f"; {remedy}" if remedy else ""))
+    return StoreUnavailable(f"cannot use {str(path)!r}: {error.strerror}")
 
 
-def _is_full(path: Path, error: sqlite3.Error) -> bool:
-    if code_of(error) != sqlite3.SQLITE_IOERR or not hasattr(os, "statvfs"):
+def _is_disk_full(path: Path, error: sqlite3.Error) -> bool:
+    if primary_code(error) != sqlite3.SQLITE_IOERR or not hasattr(os, "statvfs"):
         return False
     try:
         return os.statvfs(path).f_bavail == 0
@@ -41,43 +41,43 @@ def _is_full(path: Path, error: sqlite3.Error) -> bool:
         return False
 
 
-def of_the_caller(path: Path, error: sqlite3.Error) -> TenureError:
+def translate_caller_error(path: Path, error: sqlite3.Error) -> TenureError:
     """Return what is raised in place of an error on a connection of the caller's."""
-    if isinstance(error, sqlite3.ProgrammingError) or code_of(error) == sqlite3.SQLITE_READONLY:
-        return ConfigurationError(f"connection cannot be used for this: {error}")
-    if IN_PROGRESS in str(error):
-        return in_progress(error)
+    if isinstance(error, sqlite3.ProgrammingError) or primary_code(error) == sqlite3.SQLITE_READONLY:
+        return ConfigurationError(f"cannot use connection: {error}")
+    if STATEMENTS_IN_PROGRESS in str(error):
+        return open_cursor_error(error)
     if is_busy(error):
         return StoreUnavailable(
-            f"{str(path)!r} is locked by another writer, or the transaction of connection has read an older state: "
-            "roll it back and try again; begin it with 'begin immediate' if it reads before it writes"
+            f"{str(path)!r} is locked by another writer, or connection has read an older state in its transaction: "
+            "roll back and retry; use 'begin immediate' if the transaction reads before it writes"
         )
-    return StoreUnavailable(f"{str(path)!r} cannot be used by connection: {error}")
+    return StoreUnavailable(f"connection cannot use {str(path)!r}: {error}")
 
 
-def in_progress(error: sqlite3.Error) -> StoreUnavailable:
-    return StoreUnavailable(f"the transaction cannot go on: {error}; read a cursor to its end, or close it, before")
+def open_cursor_error(error: sqlite3.Error) -> StoreUnavailable:
+    return StoreUnavailable(f"the transaction cannot end: {error}; read the cursor to its end, or close it first")
 
 
-def locked(path: Path, timeout: float) -> StoreUnavailable:
+def locked_error(path: Path, timeout: float) -> StoreUnavailable:
     return StoreUnavailable(
-        f"{str(path)!r} was locked by another writer for more than {timeout:g} s; ask again, look for a transaction "
-        "that stays open, or wait longer with '?timeout='"
+        f"{str(path)!r} was locked by another writer for more than {timeout:g} s; retry, find the transaction that "
+        "stays open, or wait longer with '?timeout='"
     )
 
 
-def replaced(path: Path) -> StoreUnavailable:
-    return StoreUnavailable(f"{str(path)!r} was deleted or replaced while it was in use; nothing was written to it")
+def replaced_error(path: Path) -> StoreUnavailable:
+    return StoreUnavailable(f"{str(path)!r} was deleted or replaced while it was in use; nothing was written")
 
 
-def gone(path: Path) -> StoreUnavailable:
+def missing_error(path: Path) -> StoreUnavailable:
     return StoreUnavailable(
-        f"{str(path)!r} was here and is gone; put it back, or make a new Jobs to begin with an empty store"
+        f"{str(path)!r} no longer exists; restore it, or create a new Jobs to start with an empty store"
     )
 
 
-def not_there(path: Path) -> StoreUnavailable:
+def no_database_error(path: Path) -> StoreUnavailable:
     return StoreUnavailable(
-        f"there is no database at {str(path)!r}; a table is in a file that is there already: make it first, or name "
-        "the one that has it"
+        f"no database at {str(path)!r}: a Table needs an existing database. Create it first, or name the file that "
+        "has the table"
     )

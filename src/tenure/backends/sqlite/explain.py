@@ -5,36 +5,36 @@ from collections.abc import Sequence
 
 from tenure.backends.protocol import SCAN
 from tenure.backends.shared.sql_files import statements
-from tenure.backends.sqlite.lanes import ALL, by_asking, way_of
-from tenure.backends.sqlite.rows import job_of, names_text, worker_of
-from tenure.backends.sqlite.timestamps import duration, microseconds, moment
+from tenure.backends.sqlite.lanes import ALL, filter_variant, statement_variants
+from tenure.backends.sqlite.rows import decode_job, decode_worker, encode_names
+from tenure.backends.sqlite.timestamps import duration, to_datetime, to_microseconds
 from tenure.core.job import Job, State
-from tenure.core.operations import EVIDENCE_KEPT, MOST_AHEAD, Standing, Worker
+from tenure.core.operations import MAX_AHEAD_COUNTED, SILENT_WORKER_TTL, ClaimOutlook, WorkerInfo
 
-STANDING = by_asking("standing")
-JOB, IS_PAUSED = STANDING[ALL]["job"], STANDING[ALL]["is paused"]
+EXPLAIN = statement_variants("explain")
+JOB, IS_PAUSED = EXPLAIN[ALL]["job"], EXPLAIN[ALL]["is paused"]
 WORKERS = statements(__package__, "workers")
 
 
-def standing(
+def explain(
     db: sqlite3.Connection, id: str, queues: Sequence[str] | None, types: Sequence[str] | None, now: int
-) -> Standing | None:
+) -> ClaimOutlook | None:
     row = db.execute(JOB, {"id": id}).fetchone()
     if row is None:
         return None
-    job, sequence = job_of(row), row[-1]
-    is_due = job.state is State.QUEUED and microseconds(job.run_at) <= now
+    job, sequence = decode_job(row), row[-1]
+    is_due = job.state is State.QUEUED and to_microseconds(job.run_at) <= now
     (is_paused,) = db.execute(IS_PAUSED, {"queue": job.queue}).fetchone()
-    return Standing(
-        now=moment(now),
+    return ClaimOutlook(
+        now=to_datetime(now),
         job=job,
         is_paused=bool(is_paused),
-        ahead=_number_ahead(db, job, sequence, queues, types, now) if is_due else 0,
-        holder=_known(db, job.worker, now) if job.state is State.RUNNING else None,
+        ahead=_count_ahead(db, job, sequence, queues, types, now) if is_due else 0,
+        holder=_read_worker(db, job.worker, now) if job.state is State.RUNNING else None,
     )
 
 
-def _number_ahead(
+def _count_ahead(
     db: sqlite3.Connection,
     job: Job,
     sequence: int,
@@ -43,21 +43,21 @@ def _number_ahead(
     now: int,
 ) -> int:
     values = {
-        "queues": names_text(queues),
-        "types": names_text(types),
+        "queues": encode_names(queues),
+        "types": encode_names(types),
         "priority": job.priority,
-        "run_at": microseconds(job.run_at),
+        "run_at": to_microseconds(job.run_at),
         "sequence": sequence,
         "now": now,
         "scan": SCAN,
-        "most": MOST_AHEAD,
+        "most": MAX_AHEAD_COUNTED,
     }
-    (number,) = db.execute(STANDING[way_of(queues, types)]["ahead"], values).fetchone()
+    (number,) = db.execute(EXPLAIN[filter_variant(queues, types)]["ahead"], values).fetchone()
     return int(number)
 
 
-def _known(db: sqlite3.Connection, worker: str | None, now: int) -> Worker | None:
+def _read_worker(db: sqlite3.Connection, worker: str | None, now: int) -> WorkerInfo | None:
     """Return what the registry has of a worker, shown or silent."""
-    values = {"names": names_text([str(worker)]), "silent_since": now - duration(EVIDENCE_KEPT)}
+    values = {"names": encode_names([str(worker)]), "silent_since": now - duration(SILENT_WORKER_TTL)}
     row = db.execute(WORKERS["known"], values).fetchone()
-    return None if row is None else worker_of(row)
+    return None if row is None else decode_worker(row)

@@ -1,7 +1,7 @@
--- Prolong leases.
+-- Extend leases.
 
 -- name: extend
--- Only for a holder; a lease is never shortened, and no progress keeps what was there.
+-- Only for the holder. A lease is never shortened. A progress of null keeps the stored progress.
 update tenure_jobs
 set
   leased_until = max(leased_until, :leased_until),

@@ -10,67 +10,67 @@ from pathlib import Path
 
 from tenure.errors import ConfigurationError, StoreUnavailable
 
-MOUNTS = Path("/proc/self/mountinfo")
+MOUNTINFO = Path("/proc/self/mountinfo")
 
-NETWORK = re.compile(
+NETWORK_FILE_SYSTEMS = re.compile(
     r"nfs\d*|cifs|smb\d*|smbfs|9p|afs|ncpfs|ceph|glusterfs|lustre|gpfs|ocfs2|gfs2|davfs2?|beegfs"
     r"|fuse\.(sshfs|glusterfs|ceph|s3fs|gcsfuse|rclone|goofys|davfs2?|smbnetfs|curlftpfs|nfs)"
 )
 """File systems whose locks, or whose shared memory, do not reach other machines as they do other processes."""
 
-Identity = tuple[int, int]
+FileIdentity = tuple[int, int]
 
 
-def check(path: Path) -> None:
+def check_path(path: Path) -> None:
     """Raise if a store cannot be here."""
     try:
-        _check(path)
+        _check_path(path)
     except OSError as exc:
-        raise StoreUnavailable(f"{str(path)!r} cannot be reached: {exc.strerror}") from exc
+        raise StoreUnavailable(f"cannot access {str(path)!r}: {exc.strerror}") from exc
 
 
-def _check(path: Path) -> None:
+def _check_path(path: Path) -> None:
     folder = path.parent
     if not folder.is_dir():
-        raise StoreUnavailable(f"the folder of {str(path)!r} does not exist; make it first, or name another file")
+        raise StoreUnavailable(f"the folder of {str(path)!r} does not exist; create it, or name another file")
     if path.is_dir():
         raise StoreUnavailable(f"{str(path)!r} is a folder; name a file in it")
-    if (kind := file_system(path)) is not None and NETWORK.fullmatch(kind):
+    if (kind := file_system_type(path)) is not None and NETWORK_FILE_SYSTEMS.fullmatch(kind):
         raise ConfigurationError(
-            f"{str(path)!r} is on a network file system ({kind}), where SQLite's locks do not hold; "
-            "put it on a local disk, or use a store with a server"
+            f"{str(path)!r} is on a network file system ({kind}), where SQLite's locks do not work; "
+            "move it to a local disk, or use PostgreSQL or Redis"
         )
     for each in (path, folder) if path.exists() else (folder,):
         if not os.access(each, os.W_OK):
-            raise StoreUnavailable(f"{str(each)!r} is read-only for this process; a store has to be written")
+            raise StoreUnavailable(f"{str(each)!r} is read-only for this process; make it writable")
 
 
-def identity(path: Path) -> Identity | None:
+def file_identity(path: Path) -> FileIdentity | None:
     """Return what tells this file from another of the same name, or None if there is none."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as exc:
-        raise StoreUnavailable(f"{str(path)!r} cannot be reached: {exc.strerror}") from exc
+        raise StoreUnavailable(f"cannot access {str(path)!r}: {exc.strerror}") from exc
     return found.st_dev, found.st_ino
 
 
-def is_new(path: Path) -> bool:
+def is_missing_or_empty(path: Path) -> bool:
     """Tell whether there is no database here yet."""
     return not path.exists() or path.stat().st_size == 0
 
 
-def file_system(path: Path) -> str | None:
+def file_system_type(path: Path) -> str | None:
     """Return the kind of file system, where the system tells."""
     try:
-        mounts = MOUNTS.read_text(errors="surrogateescape")
+        mounts = MOUNTINFO.read_text(errors="surrogateescape")
     except OSError:
         return None
-    return kind_of_mount(os.path.realpath(path), mounts)
+    return mount_type(os.path.realpath(path), mounts)
 
 
-def kind_of_mount(path: str, mounts: str) -> str | None:
+def mount_type(path: str, mounts: str) -> str | None:
     """Return the kind of the innermost mount that a path is under, by the lines of mountinfo."""
     found: tuple[int, str] | None = None
     for line in mounts.splitlines():

@@ -1,5 +1,5 @@
--- Show jobs page by page, in enqueue order or the reverse, each with the comparison that goes with it.
--- Of the candidates at most :scan are looked at.
+-- Find jobs page by page, in enqueue order or the reverse. The comparison with the cursor follows the direction.
+-- A page examines at most :scan candidates.
 
 -- name: all
 select sequence as at
@@ -9,7 +9,7 @@ order by sequence {order}
 limit :scan
 
 -- name: running
--- Sorted; there are not many.
+-- SQLite has to sort these; running jobs are few.
 select sequence as at
 from tenure_jobs indexed by tenure_leases
 where state = 'running' and sequence {beyond} :cursor
@@ -17,7 +17,7 @@ order by sequence {order}
 limit :scan
 
 -- name: stopped
--- The failed and the cancelled.
+-- The failed and cancelled jobs.
 select sequence as at
 from tenure_jobs
 where state in ('failed', 'cancelled') and sequence {beyond} :cursor
@@ -32,7 +32,7 @@ order by sequence {order}
 limit :scan
 
 -- name: page
--- No order by: it would have SQLite look at all candidates first. A cross join keeps to theirs.
+-- No `order by`: SQLite would read all candidates first. The cross join keeps the order of the candidates.
 select {job}
 from ({candidates})
 cross join tenure_jobs on sequence = at
@@ -55,6 +55,6 @@ where
 limit :limit
 
 -- name: looked at
--- How many candidates there were, and where the last stands.
+-- The number of candidates, and their first and last sequence number.
 select count(*), min(at), max(at)
 from ({candidates})

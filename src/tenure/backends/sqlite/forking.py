@@ -11,7 +11,7 @@ import weakref
 from typing import Protocol
 
 
-class Opened(Protocol):
+class ForkAwareFile(Protocol):
     def before_fork(self) -> None:
         """Close everything, and see that it stays closed."""
 
@@ -21,36 +21,36 @@ class Opened(Protocol):
     def after_fork_in_child(self) -> None:
         """Begin anew."""
 
-    def finish(self) -> None:
+    def close_if_idle(self) -> None:
         """Close everything, if that is possible at once."""
 
 
-_watched: "weakref.WeakSet[Opened]" = weakref.WeakSet()
+_registered: "weakref.WeakSet[ForkAwareFile]" = weakref.WeakSet()
 
 
-def watch(opened: Opened) -> None:
-    _watched.add(opened)
+def register(database: ForkAwareFile) -> None:
+    _registered.add(database)
 
 
 def _before() -> None:
-    for each in list(_watched):
+    for each in list(_registered):
         each.before_fork()
 
 
 def _after_in_parent() -> None:
-    for each in list(_watched):
+    for each in list(_registered):
         each.after_fork_in_parent()
 
 
 def _after_in_child() -> None:
-    for each in list(_watched):
+    for each in list(_registered):
         each.after_fork_in_child()
 
 
 @atexit.register
-def _at_the_end() -> None:
-    for each in list(_watched):
-        each.finish()
+def _at_exit() -> None:
+    for each in list(_registered):
+        each.close_if_idle()
 
 
 if hasattr(os, "register_at_fork"):

@@ -4,41 +4,41 @@ import sqlite3
 from contextlib import suppress
 from typing import Any, NoReturn, Self
 
-from tenure.backends.shared.guarded_transaction import OURS, refuse_to_end
-from tenure.backends.sqlite.busy_retry import patiently
+from tenure.backends.shared.guarded_transaction import ENDS_WITH_BLOCK, reject_ending
+from tenure.backends.sqlite.busy_retry import retry_while_busy
 from tenure.errors import ConfigurationError
 
 
-class OneTransaction(sqlite3.Connection):
+class GuardedConnection(sqlite3.Connection):
     """A connection whose transaction ends with its block, not before: the completion has to be in it."""
 
     is_open = False
 
     def begin(self, ends_at: float) -> None:
-        patiently(super().execute, "begin immediate", ends_at)
+        retry_while_busy(super().execute, "begin immediate", ends_at)
         self.is_open = True
 
     def end(self, ends_at: float) -> None:
-        self.must_be_open()
-        patiently(super().execute, "commit", ends_at)
+        self.require_open()
+        retry_while_busy(super().execute, "commit", ends_at)
 
-    def undo(self) -> None:
+    def abort(self) -> None:
         """Roll back what was not committed, and close the connection for good. Again, it does nothing."""
-        with suppress(sqlite3.ProgrammingError):  # it is closed
+        with suppress(sqlite3.ProgrammingError):  # already closed
             if self.in_transaction:
                 super().execute("rollback")
         self.is_open = False
         super().close()
 
-    def must_be_open(self) -> None:
+    def require_open(self) -> None:
         if not self.in_transaction:
             raise ConfigurationError(
-                "this transaction was rolled back by SQLite, by a statement that says so or an error after which it "
-                "cannot go on; nothing of it is written, and nothing more can be"
+                "SQLite rolled back this transaction, because of an `or rollback` statement or a fatal error; nothing "
+                "of it was written. Leave the block, and retry the job"
             )
 
-    def cursor(self, *_: Any) -> "OneCursor":  # type: ignore[override]
-        return super().cursor(OneCursor)
+    def cursor(self, *_: Any) -> "GuardedCursor":  # type: ignore[override]
+        return super().cursor(GuardedCursor)
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         return self.cursor().execute(statement, *values)
@@ -50,24 +50,24 @@ class OneTransaction(sqlite3.Connection):
         self.cursor().executescript(script)
 
     def commit(self) -> NoReturn:
-        raise ConfigurationError(f"{OURS}; leave the commit to it")
+        raise ConfigurationError(f"{ENDS_WITH_BLOCK}; remove the call of commit()")
 
     def rollback(self) -> NoReturn:
-        raise ConfigurationError(f"{OURS}; raise one to undo it")
+        raise ConfigurationError(f"{ENDS_WITH_BLOCK}; raise an exception instead of calling rollback()")
 
     def close(self) -> None:
         if self.is_open:
-            raise ConfigurationError(f"{OURS}; leave the connection open")
+            raise ConfigurationError(f"{ENDS_WITH_BLOCK}; do not close the connection inside the block")
         super().close()
 
     def __exit__(self, *_: object) -> NoReturn:
-        raise ConfigurationError(f"{OURS}; `with connection` would end it before, so leave that out")
+        raise ConfigurationError(f"{ENDS_WITH_BLOCK}; do not use `with connection`, which would end it early")
 
 
-class OneCursor(sqlite3.Cursor):
+class GuardedCursor(sqlite3.Cursor):
     """Looks at each statement first; an authorizer of SQLite's would swallow a KeyboardInterrupt."""
 
-    connection: OneTransaction
+    connection: GuardedConnection
 
     def execute(self, statement: str, *values: Any) -> Self:
         self._check(statement)
@@ -78,10 +78,12 @@ class OneCursor(sqlite3.Cursor):
         return super().executemany(statement, values)
 
     def executescript(self, script: str, /) -> NoReturn:  # noqa: ARG002
-        raise ConfigurationError(f"{OURS}, and executescript would commit before; execute the statements one by one")
+        raise ConfigurationError(
+            f"{ENDS_WITH_BLOCK}, but executescript would commit early; execute the statements one by one"
+        )
 
     def _check(self, statement: str) -> None:
         if not self.connection.is_open:
             return
-        self.connection.must_be_open()
-        refuse_to_end(statement)
+        self.connection.require_open()
+        reject_ending(statement)

@@ -1,4 +1,4 @@
--- The endings of a job that are not complete, and what was done to it by hand.
+-- The history of a job: every end of a claim except completion, and every move by an operator.
 
 -- name: add
 insert into tenure_history (job, number, outcome, fence, token, worker, claimed_at, ended_at, error)

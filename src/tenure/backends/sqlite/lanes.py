@@ -7,27 +7,27 @@ from tenure.backends.sqlite.rows import JOB
 
 LANES = statements(__package__, "lanes")
 
-ALL, OF_QUEUES, OF_QUEUES_AND_TYPES = "all", "of queues", "of queues and types"
+ALL, BY_QUEUES, BY_QUEUES_AND_TYPES = "all", "of queues", "of queues and types"
 
-Asking = Mapping[str, Mapping[str, str]]
+Variants = Mapping[str, Mapping[str, str]]
 
 
-def by_asking(operation: str) -> Asking:
+def statement_variants(operation: str) -> Variants:
     """Return the statements of an operation, for each way in which queues and types may be named."""
     return {
-        way: statements(
+        variant: statements(
             __package__,
             operation,
             job=JOB,
-            due_lanes=LANES[way].format(index="tenure_lanes_due"),
-            scheduled_lanes=LANES[way].format(index="tenure_lanes_scheduled"),
+            due_lanes=LANES[variant].format(index="tenure_lanes_due"),
+            scheduled_lanes=LANES[variant].format(index="tenure_lanes_scheduled"),
         )
-        for way in (ALL, OF_QUEUES, OF_QUEUES_AND_TYPES)
+        for variant in (ALL, BY_QUEUES, BY_QUEUES_AND_TYPES)
     }
 
 
-def way_of(queues: Sequence[str] | None, types: Sequence[str] | None) -> str:
+def filter_variant(queues: Sequence[str] | None, types: Sequence[str] | None) -> str:
     """Return the form that looks at no more lanes than are asked for."""
     if queues is None:
         return ALL
-    return OF_QUEUES if types is None else OF_QUEUES_AND_TYPES
+    return BY_QUEUES if types is None else BY_QUEUES_AND_TYPES

@@ -1,7 +1,7 @@
--- Keep the numbers of each queue and type, and find those that have something.
+-- Count the jobs of each lane (queue and type), and find the lanes with jobs.
 
 -- name: change
--- {{changes}}: only the columns that change, since an index on another would be written as well.
+-- {{changes}}: only the columns that change. Setting other columns would write their indexes as well.
 update tenure_lanes
 set {{changes}}
 where queue = :queue and type = :type;
@@ -17,16 +17,16 @@ where
   and due = 0 and scheduled = 0 and running = 0 and completed = 0 and failed = 0 and cancelled = 0;
 
 -- name: all
--- Where to find lanes ({{index}} is one of those that only hold lanes which have something): among all of them …
+-- All lanes. {{index}} is a partial index that contains only lanes with due, or scheduled, jobs.
 tenure_lanes lane indexed by {{index}}
 
 -- name: of queues
--- … of the queues asked for …
+-- Only the lanes of the requested queues.
 json_each(:queues) asked
 cross join tenure_lanes lane indexed by {{index}} on lane.queue = asked.value
 
 -- name: of queues and types
--- … or of the queues and types asked for: so no others are looked at.
+-- Only the lanes of the requested queues and types.
 json_each(:queues) asked
 cross join json_each(:types) wanted
 cross join tenure_lanes lane indexed by {{index}} on lane.queue = asked.value and lane.type = wanted.value

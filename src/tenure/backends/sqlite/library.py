@@ -4,11 +4,11 @@ from tenure.errors import ConfigurationError
 
 Version = tuple[int, ...]
 
-OLDEST: Version = (3, 35, 0)
+OLDEST_SUPPORTED: Version = (3, 35, 0)
 """The first with RETURNING."""
 
-FIXED: Version = (3, 51, 3)
-BACKPORTS: tuple[Version, ...] = ((3, 50, 7), (3, 44, 6))
+FIXED_IN: Version = (3, 51, 3)
+FIXED_IN_BACKPORTS: tuple[Version, ...] = ((3, 50, 7), (3, 44, 6))
 FIRST_AFFECTED: Version = (3, 7, 0)
 
 WAL_RESET = (
@@ -19,19 +19,19 @@ WAL_RESET = (
 
 def has_wal_reset_bug(version: Version) -> bool:
     """Tell whether this version can lose a commit; see `WAL_RESET`."""
-    if not FIRST_AFFECTED <= version < FIXED:
+    if not FIRST_AFFECTED <= version < FIXED_IN:
         return False
-    return not any(version[:2] == backport[:2] and version >= backport for backport in BACKPORTS)
+    return not any(version[:2] == backport[:2] and version >= backport for backport in FIXED_IN_BACKPORTS)
 
 
-def text(version: Version) -> str:
+def format_version(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def check(version: Version) -> None:
+def require_supported(version: Version) -> None:
     """Raise if this version cannot do what a store needs."""
-    if version < OLDEST:
+    if version < OLDEST_SUPPORTED:
         raise ConfigurationError(
-            f"this Python has SQLite {text(version)}, and a store needs {text(OLDEST)} or newer; use a newer Python or "
-            "system library, or another store"
+            f"this Python has SQLite {format_version(version)}, but tenure needs {format_version(OLDEST_SUPPORTED)} "
+            "or newer; use a newer Python or system library, or another store"
         )

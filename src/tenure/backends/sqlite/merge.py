@@ -1,8 +1,8 @@
-"""The first rows of several lines, in one order.
+"""Merge several sorted index ranges, and return the first rows.
 
-A line is what an index holds for one queue and type, or one queue and state; the last two columns of a row name its
-line. Of each line only the first row is known at the beginning: a line is opened when that is taken, and read no
-further than needed. So the cost is that of the lines plus that of the rows taken.
+A range is the part of an index for one queue and type, or one queue and state; the last two columns of a row name its
+range. The merge begins with only the first row of each range. It opens a range when that row is taken, and reads no
+further than needed. The cost is thus the number of ranges plus the number of rows taken.
 """
 
 import sqlite3
@@ -10,20 +10,20 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from heapq import heapify, heappop, heapreplace
 from itertools import islice
-from typing import Any
 
-Row = tuple[Any, ...]
-OpenLine = Callable[[str, str], sqlite3.Cursor]
-"""Returns the line of these two names from its beginning."""
+from tenure.backends.sqlite.rows import SqlRow
+
+OpenRange = Callable[[str, str], sqlite3.Cursor]
+"""Returns a cursor at the beginning of the range with these two names."""
 
 
-def first_of(heads: Iterable[Row], open_line: OpenLine, limit: int) -> list[Row]:
-    """Return the first rows of all lines, given the first of each."""
-    with closing(_in_order(list(heads), open_line)) as rows:
+def merge_first(heads: Iterable[SqlRow], open_range: OpenRange, limit: int) -> list[SqlRow]:
+    """Return the first `limit` rows of all ranges, given the first row of each range."""
+    with closing(_merge(list(heads), open_range)) as rows:
         return list(islice(rows, limit))
 
 
-def _in_order(heads: list[Row], open_line: OpenLine) -> Generator[Row]:
+def _merge(heads: list[SqlRow], open_range: OpenRange) -> Generator[SqlRow]:
     opened: dict[tuple[str, str], sqlite3.Cursor] = {}
     heapify(heads)
     try:
@@ -31,18 +31,18 @@ def _in_order(heads: list[Row], open_line: OpenLine) -> Generator[Row]:
             row = heads[0]
             yield row
             *_, first, second = row
-            if (line := opened.get((first, second))) is None:
-                line = opened[first, second] = open_line(first, second)
-                next(line)  # the head itself
+            if (cursor := opened.get((first, second))) is None:
+                cursor = opened[first, second] = open_range(first, second)
+                next(cursor)  # the head itself
             if len(heads) == 1:
-                yield from line
+                yield from cursor
                 return
-            following = next(line, None)
+            following = next(cursor, None)
             if following is None:
                 heappop(heads)
             else:
                 heapreplace(heads, following)
     finally:
-        # An open cursor would go on reading after the transaction.
-        for line in opened.values():
-            line.close()
+        # An open cursor would keep reading after the transaction.
+        for cursor in opened.values():
+            cursor.close()

@@ -1,4 +1,5 @@
--- Move jobs by an operator's hand. Whether a job may move is looked up and decided first, in the same transaction.
+-- Retry or cancel jobs on behalf of an operator. The same transaction first reads the job and decides whether it may
+-- move.
 
 -- name: retry
 update tenure_jobs
@@ -30,7 +31,7 @@ set
 where sequence = :sequence;
 
 -- name: job
--- What a move depends on.
+-- The columns that decide whether a job may move.
 select sequence, queue, type, key, state, is_due, fence, cancel_requested, endings
 from tenure_jobs
 where id = :id;

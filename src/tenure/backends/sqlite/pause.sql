@@ -1,4 +1,4 @@
--- Let no claim take jobs of a queue.
+-- Pause and resume queues. Claims take no jobs of a paused queue.
 
 -- name: pause
 insert into tenure_paused (queue)

@@ -8,13 +8,13 @@ from importlib.resources import files
 
 from tenure.backends.sqlite.lanes import ALL, LANES
 from tenure.backends.sqlite.migrations import SCRIPTS
-from tenure.backends.sqlite.read import FIND_ALL, ORDERS
+from tenure.backends.sqlite.read import DIRECTIONS, FIND_ALL
 from tenure.backends.sqlite.rows import JOB
 
-NO_OPERATIONS = {"columns", "schema"}
+NOT_OPERATIONS = {"columns", "schema"}
 
 
-def texts() -> Mapping[str, str]:
+def printable_sql() -> Mapping[str, str]:
     """Return the text of each operation by its name, and that of the schema."""
     folder = files(__package__)
     names = sorted(each.name.removesuffix(".sql") for each in folder.iterdir() if each.name.endswith(".sql"))
@@ -23,11 +23,11 @@ def texts() -> Mapping[str, str]:
         "due_lanes": LANES[ALL].format(index="tenure_lanes_due"),
         "scheduled_lanes": LANES[ALL].format(index="tenure_lanes_scheduled"),
         "candidates": FIND_ALL,
-        **ORDERS[True],
+        **DIRECTIONS[True],
     }
     found = {
         name: folder.joinpath(f"{name}.sql").read_text("utf-8").format(**fragments)
         for name in names
-        if name not in NO_OPERATIONS
+        if name not in NOT_OPERATIONS
     }
     return {**found, "schema": "\n".join(script.read_text("utf-8") for script in SCRIPTS)}

@@ -19,35 +19,35 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-SHORTEST, LONGEST, GROWTH = 0.000_2, 0.002, 1.1
+SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_GROWTH = 0.000_2, 0.002, 1.1
 
 
-class FileLock:
+class ProcessLock:
     """Not for two threads at once: whoever calls it holds a lock of threads."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(f"{path}-tenure-lock")
         self._database = path
         self._file: int | None = None
-        self._is_made_here = False
+        self._is_created_here = False
 
     def acquire(self, ends_at: float) -> bool:
         """Wait for it until a moment of the monotonic clock; tell whether it is held."""
         if sys.platform == "win32":
-            return True  # no such locks: SQLite's own have to do
-        pause = SHORTEST
+            return True  # no flock on Windows: rely on SQLite's own locks
+        pause = SHORTEST_PAUSE
         while True:
             if self._file is None:
-                self._file = self._opened()
+                self._file = self._open()
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= ends_at:
                     return False
                 time.sleep(pause * random.uniform(0.2, 1.0))
-                pause = min(pause * GROWTH, LONGEST)
+                pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)
                 continue
-            if self._is_of(self._file):
+            if self._is_current(self._file):
                 return True
             # Somebody deleted the file, and others lock a new one.
             self.close()
@@ -59,7 +59,7 @@ class FileLock:
 
     def remove(self) -> None:
         """Remove the file if it was made for nothing; whoever calls it holds the lock."""
-        if self._is_made_here:
+        if self._is_created_here:
             self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -68,24 +68,24 @@ class FileLock:
         if file is not None:
             os.close(file)
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         # To read is enough to lock it, and lets other users share a file that this one made.
         try:
             return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            self._is_made_here = True
+            self._is_created_here = True
             file = os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            self._share(file)
+            self._copy_permissions(file)
             return file
 
-    def _share(self, file: int) -> None:
+    def _copy_permissions(self, file: int) -> None:
         """Let everybody have the lock who has the database: root may have made it, for a service that is not."""
         with suppress(OSError):
             database = self._database.stat()
             os.fchmod(file, stat.S_IMODE(database.st_mode))
             os.fchown(file, database.st_uid, database.st_gid)
 
-    def _is_of(self, file: int) -> bool:
+    def _is_current(self, file: int) -> bool:
         try:
             return os.path.samestat(os.fstat(file), os.stat(self.path))  # noqa: PTH116
         except FileNotFoundError:

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 
 from tenure.backends.protocol import SCAN
 from tenure.backends.shared.sql_files import statements
-from tenure.backends.sqlite.lanes import by_asking, way_of
-from tenure.backends.sqlite.rows import JOB, Row, job_of, names_text, worker_of
-from tenure.backends.sqlite.timestamps import duration, moment, optional_moment
+from tenure.backends.sqlite.lanes import filter_variant, statement_variants
+from tenure.backends.sqlite.rows import JOB, SqlRow, decode_job, decode_worker, encode_names
+from tenure.backends.sqlite.timestamps import duration, to_datetime, to_optional_datetime
 from tenure.core.job import State
-from tenure.core.operations import COUNTS_KEPT, Count, Event, Page, Query, Stats, StatsRow, Worker
+from tenure.core.operations import COUNTS_KEPT, Count, Event, Page, Query, Stats, StatsRow, WorkerInfo
 from tenure.errors import ConfigurationError
 
 MINUTE = duration(60)
-FURTHEST = 2**63 - 1
+LAST_SEQUENCE = 2**63 - 1
 
 STATS = statements(__package__, "stats")
 COUNTS = statements(__package__, "counts")
 PAUSE = statements(__package__, "pause")
 WORKERS = statements(__package__, "workers")
-WAIT = by_asking("wait")
+WAIT = statement_variants("wait")
 
-ORDERS = {True: {"order": "desc", "beyond": "<"}, False: {"order": "asc", "beyond": ">"}}
-FIND_ALL = statements(__package__, "find", **ORDERS[True], job="", candidates="")["all"]
+DIRECTIONS = {True: {"order": "desc", "beyond": "<"}, False: {"order": "asc", "beyond": ">"}}
+FIND_ALL = statements(__package__, "find", **DIRECTIONS[True], job="", candidates="")["all"]
 FIND = {
     (newest_first, source): statements(
         __package__,
@@ -32,19 +32,19 @@ FIND = {
         candidates=statements(__package__, "find", **order, job="", candidates="")[source],
         **order,
     )
-    for newest_first, order in ORDERS.items()
+    for newest_first, order in DIRECTIONS.items()
     for source in ("all", "running", "stopped", "named")
 }
 
 
 def find(db: sqlite3.Connection, query: Query, now: int) -> Page:
     """Return the jobs that match among the next `SCAN`, at most a page full."""
-    find = FIND[query.newest_first, _source(query)]
+    find = FIND[query.newest_first, _candidate_source(query)]
     values = {
-        "ids": names_text(query.ids),
-        "states": names_text(None if query.states is None else sorted(query.states)),
-        "queues": names_text(query.queues),
-        "types": names_text(query.types),
+        "ids": encode_names(query.ids),
+        "states": encode_names(None if query.states is None else sorted(query.states)),
+        "queues": encode_names(query.queues),
+        "types": encode_names(query.types),
         "key": query.key,
         "worker": query.worker,
         "error": query.error,
@@ -52,12 +52,12 @@ def find(db: sqlite3.Connection, query: Query, now: int) -> Page:
         "due": None if query.due is None else int(query.due),
         "since": None if query.since is None else now - duration(query.since),
         "now": now,
-        "cursor": _position(query),
+        "cursor": _cursor_position(query),
         "scan": SCAN,
         "limit": query.limit,
     }
     rows = db.execute(find["page"], values).fetchall()
-    jobs = [job_of(row) for row in rows]
+    jobs = [decode_job(row) for row in rows]
     if len(rows) == query.limit:
         return Page(jobs=jobs, cursor=str(rows[-1][-1]))
     number, first, last = db.execute(find["looked at"], values).fetchone()
@@ -74,30 +74,30 @@ def counts(db: sqlite3.Connection, since: float, now: int) -> list[Count]:
     start = now - duration(min(since, COUNTS_KEPT))
     rows = db.execute(COUNTS["since"], {"since": start - start % MINUTE}).fetchall()
     return [
-        Count(minute_at=moment(minute_at), queue=queue, event=Event(event), number=number)
+        Count(minute_at=to_datetime(minute_at), queue=queue, event=Event(event), number=number)
         for minute_at, queue, event, number in rows
     ]
 
 
-def workers(db: sqlite3.Connection, now: int) -> list[Worker]:
+def workers(db: sqlite3.Connection, now: int) -> list[WorkerInfo]:
     rows = db.execute(WORKERS["workers"], {"now": now}).fetchall()
-    return [worker_of(row) for row in rows]
+    return [decode_worker(row) for row in rows]
 
 
 def claimable_in(
     db: sqlite3.Connection, now: int, *, queues: Sequence[str] | None, types: Sequence[str] | None
 ) -> float | None:
     """Return in how many seconds a claim may find something; 0 is now, None is not as things are."""
-    wait = WAIT[way_of(queues, types)]
-    asked = {"queues": names_text(queues), "types": names_text(types)}
-    (is_due,) = db.execute(wait["is due"], asked).fetchone()
+    wait = WAIT[filter_variant(queues, types)]
+    values = {"queues": encode_names(queues), "types": encode_names(types)}
+    (is_due,) = db.execute(wait["is due"], values).fetchone()
     if is_due:
         return 0.0
-    nearest = [each for each in db.execute(wait["next"], asked).fetchone() if each is not None]
+    nearest = [each for each in db.execute(wait["next"], values).fetchone() if each is not None]
     return max(0, min(nearest) - now) / 1_000_000 if nearest else None
 
 
-def _source(query: Query) -> str:
+def _candidate_source(query: Query) -> str:
     """Return where to look: where few other jobs are, if the query allows."""
     if query.ids is not None:
         return "named"
@@ -106,17 +106,17 @@ def _source(query: Query) -> str:
     return "stopped" if query.states and query.states <= {State.FAILED, State.CANCELLED} else "all"
 
 
-def _position(query: Query) -> int:
+def _cursor_position(query: Query) -> int:
     if query.cursor is None:
-        return FURTHEST if query.newest_first else 0
+        return LAST_SEQUENCE if query.newest_first else 0
     if not re.fullmatch(r"[0-9]{1,18}", query.cursor):
-        raise ConfigurationError(f"cursor {query.cursor!r} is not one that find gave")
+        raise ConfigurationError(f"invalid cursor {query.cursor!r}: pass the cursor of a page that find returned")
     return int(query.cursor)
 
 
-def _stats_row(row: Row) -> StatsRow:
+def _stats_row(row: SqlRow) -> StatsRow:
     queue, type, due, scheduled, running, completed, failed, cancelled, came_due, oldest, oldest_came_due = row
-    moments = [each for each in (oldest, oldest_came_due) if each is not None]
+    timestamps = [each for each in (oldest, oldest_came_due) if each is not None]
     return StatsRow(
         queue=queue,
         type=type,
@@ -126,5 +126,5 @@ def _stats_row(row: Row) -> StatsRow:
         completed=completed,
         failed=failed,
         cancelled=cancelled,
-        oldest_due_at=optional_moment(min(moments, default=None)),
+        oldest_due_at=to_optional_datetime(min(timestamps, default=None)),
     )

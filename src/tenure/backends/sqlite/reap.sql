@@ -1,7 +1,7 @@
--- Which claims to take back; `settle.sql` ends them.
+-- Find the claims to reap; `settle.sql` ends them.
 
 -- name: expired
--- Those whose lease ran out, the longest expired first.
+-- The claims with an expired lease, the longest expired first.
 select
   id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
   cancel_requested, started_at, leased_until, endings
@@ -11,7 +11,7 @@ order by leased_until, sequence
 limit :limit;
 
 -- name: of the worker
--- Those of one worker, run out or not.
+-- The claims of one worker, expired or not.
 select
   id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
   cancel_requested, started_at, leased_until, endings

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tenure.backends.shared.sql_files import statements
-from tenure.backends.sqlite.timestamps import moment, optional_moment
+from tenure.backends.sqlite.timestamps import to_datetime, to_optional_datetime
 from tenure.core.job import Ending, Job, Outcome, Progress, State, build_job
-from tenure.core.operations import Worker
+from tenure.core.operations import WorkerInfo
 from tenure.core.payload import decode
 
 COLUMNS = statements(__package__, "columns")
 JOB = COLUMNS["job"]
 
-STATES = {state.value: state for state in State}
+STATE_BY_VALUE = {state.value: state for state in State}
 
-Row = tuple[Any, ...]
+SqlRow = tuple[Any, ...]
 
 
-class Stored(NamedTuple):
+class ClaimColumns(NamedTuple):
     """What tells whether a claim of a job is held."""
 
     id: str
@@ -30,7 +30,7 @@ class Stored(NamedTuple):
     token: str | None
 
 
-class Held(NamedTuple):
+class HeldClaim(NamedTuple):
     """What the end of a claim depends on."""
 
     id: str
@@ -51,7 +51,7 @@ class Held(NamedTuple):
     endings: int
 
 
-def job_of(row: Row) -> Job:
+def decode_job(row: SqlRow) -> Job:
     """Return the job of a row that was selected by `JOB`."""
     (
         id,
@@ -82,7 +82,7 @@ def job_of(row: Row) -> Job:
         lines,
         _,
     ) = row
-    history = () if lines is None else tuple(_ending_of(each) for each in json.loads(lines))
+    history = () if lines is None else tuple(_decode_ending(each) for each in json.loads(lines))
     return build_job(
         id,
         type,
@@ -90,8 +90,8 @@ def job_of(row: Row) -> Job:
         queue,
         key,
         priority,
-        moment(run_at),
-        STATES[state],
+        to_datetime(run_at),
+        STATE_BY_VALUE[state],
         attempts,
         crashes,
         max_attempts,
@@ -99,24 +99,24 @@ def job_of(row: Row) -> Job:
         timeout,
         fence,
         worker,
-        None if leased_until is None else moment(leased_until),
-        None if progress is None else progress_of(progress),
+        None if leased_until is None else to_datetime(leased_until),
+        None if progress is None else decode_progress(progress),
         cancel_requested == 1,
         None if result is None else decode(result),
         result_dropped == 1,
         history,
         endings - len(history),
         {} if meta is None else decode(meta),
-        moment(created_at),
-        None if started_at is None else moment(started_at),
-        None if finished_at is None else moment(finished_at),
+        to_datetime(created_at),
+        None if started_at is None else to_datetime(started_at),
+        None if finished_at is None else to_datetime(finished_at),
     )
 
 
-def worker_of(row: Row) -> Worker:
+def decode_worker(row: SqlRow) -> WorkerInfo:
     """Return the worker of a row that `workers.sql` selected."""
     name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, holding = row
-    return Worker(
+    return WorkerInfo(
         name=name,
         host=host,
         pid=pid,
@@ -125,34 +125,34 @@ def worker_of(row: Row) -> Worker:
         queues=None if queues is None else tuple(json.loads(queues)),
         types=None if types is None else tuple(json.loads(types)),
         quiet_for=quiet_for,
-        started_at=moment(started_at),
-        beat_at=moment(beat_at),
+        started_at=to_datetime(started_at),
+        beat_at=to_datetime(beat_at),
         holding=holding,
     )
 
 
-def progress_text(progress: Progress) -> str:
+def encode_progress(progress: Progress) -> str:
     return json.dumps([progress.done, progress.of, progress.note])
 
 
-def progress_of(text: str) -> Progress:
+def decode_progress(text: str) -> Progress:
     done, of, note = json.loads(text)
     return Progress(done=done, of=of, note=note)
 
 
-def names_text(names: Sequence[str] | None) -> str | None:
+def encode_names(names: Sequence[str] | None) -> str | None:
     """Return names as a statement takes them: a JSON list, or None for all."""
     return None if names is None else json.dumps(names)
 
 
-def _ending_of(line: Sequence[Any]) -> Ending:
+def _decode_ending(line: Sequence[Any]) -> Ending:
     outcome, fence, ended_at, token, worker, claimed_at, error = line
     return Ending(
         outcome=Outcome(outcome),
         fence=fence,
-        ended_at=moment(ended_at),
+        ended_at=to_datetime(ended_at),
         token=token,
         worker=worker,
-        claimed_at=optional_moment(claimed_at),
+        claimed_at=to_optional_datetime(claimed_at),
         error=error,
     )

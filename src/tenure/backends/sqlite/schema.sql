@@ -1,4 +1,4 @@
--- Which schema a file has.
+-- The schema version of a file.
 
 -- name: has schema
 select exists (select 1 from sqlite_master where type = 'table' and name = 'tenure_schema');

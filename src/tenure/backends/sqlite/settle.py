@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from tenure.backends.shared.sql_files import statements
-from tenure.backends.sqlite.rows import Held, Stored, names_text, worker_of
-from tenure.backends.sqlite.timestamps import duration, moment
-from tenure.backends.sqlite.write_transaction import Write
+from tenure.backends.sqlite.rows import ClaimColumns, HeldClaim, decode_worker, encode_names
+from tenure.backends.sqlite.timestamps import duration, to_datetime
+from tenure.backends.sqlite.write_transaction import WriteTransaction
 from tenure.core.job import FINISHED, HISTORY_KEPT, Outcome, State
-from tenure.core.operations import EVIDENCE_KEPT, Event, Reaped, Settlement, Worker
-from tenure.core.transitions import RULES, expiry_note, is_spent, next_state, overridden
+from tenure.core.operations import SILENT_WORKER_TTL, Event, Reaped, Settlement, WorkerInfo
+from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is_exhausted, next_state
 
 SETTLE = statements(__package__, "settle")
 REAP = statements(__package__, "reap")
@@ -20,30 +20,30 @@ WORKERS = statements(__package__, "workers")
 RUNNING = State.RUNNING.value
 
 
-def settle(write: Write, settlements: Sequence[Settlement]) -> list[bool]:
-    return [landed for part in _each_job_once(settlements) for landed in _settle(write, part)]
+def settle(write: WriteTransaction, settlements: Sequence[Settlement]) -> list[bool]:
+    return [landed for part in _split_by_job(settlements) for landed in _settle(write, part)]
 
 
-def reap_expired(write: Write, limit: int) -> list[Reaped]:
-    rows = [Held._make(row) for row in write.all(REAP["expired"], {"now": write.now, "limit": limit})]
+def reap_expired(write: WriteTransaction, limit: int) -> list[Reaped]:
+    rows = [HeldClaim._make(row) for row in write.fetch_all(REAP["expired"], {"now": write.now, "limit": limit})]
     known = _known_workers(write, {held.worker for held in rows})
     return [_expire(write, held, known.get(held.worker)) for held in rows]
 
 
-def reap_worker(write: Write, worker: str, started: Collection[str] | None, limit: int) -> list[Reaped]:
-    rows = [Held._make(row) for row in write.all(REAP["of the worker"], {"worker": worker, "limit": limit})]
+def reap_worker(write: WriteTransaction, worker: str, started: Collection[str] | None, limit: int) -> list[Reaped]:
+    rows = [HeldClaim._make(row) for row in write.fetch_all(REAP["of the worker"], {"worker": worker, "limit": limit})]
     known = _known_workers(write, {worker}).get(worker)
     return [
-        _expire(write, held, known, is_said_dead=True)
+        _expire(write, held, known, is_reported_dead=True)
         if started is None or held.id in started
-        else _give_back(write, held)
+        else _release(write, held)
         for held in rows
     ]
 
 
-def remember(
-    write: Write,
-    held: Held | None = None,
+def record_history(
+    write: WriteTransaction,
+    held: HeldClaim | None = None,
     *,
     sequence: int,
     number: int,
@@ -68,7 +68,7 @@ def remember(
         write.execute(HISTORY["drop the oldest"], {"sequence": sequence, "dropped": number - HISTORY_KEPT})
 
 
-def _each_job_once(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
+def _split_by_job(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
     """Yield the settlements in parts, so that no part has two of one job: the second has to see what the first did."""
     part: dict[str, Settlement] = {}
     for settlement in settlements:
@@ -79,36 +79,36 @@ def _each_job_once(settlements: Sequence[Settlement]) -> Iterator[list[Settlemen
     yield list(part.values())
 
 
-def _settle(write: Write, settlements: Sequence[Settlement]) -> list[bool]:
+def _settle(write: WriteTransaction, settlements: Sequence[Settlement]) -> list[bool]:
     ids = json.dumps([each.hold.id for each in settlements])
-    found = {row[0]: Stored._make(row) for row in write.all(SETTLE["look up"], {"ids": ids})}
+    found = {row[0]: ClaimColumns._make(row) for row in write.fetch_all(SETTLE["look up"], {"ids": ids})}
     landed: list[bool] = []
-    completed: list[tuple[Stored, Settlement]] = []
+    completed: list[tuple[ClaimColumns, Settlement]] = []
     for settlement in settlements:
         job = found.get(settlement.hold.id)
         if job is None:
             landed.append(False)
         elif not _is_held_by(job, settlement):
-            landed.append(has_ended := _has_ended_by(write, job, settlement))
+            landed.append(has_ended := _landed_before(write, job, settlement))
             if not has_ended:
-                write.count(job.queue, Event.REFUSED)
+                write.count_event(job.queue, Event.REFUSED)
         else:
             landed.append(True)
             if settlement.state is State.COMPLETED:
                 completed.append((job, settlement))
             else:
-                _end_by(write, job, settlement)
+                _end_settled(write, job, settlement)
     if completed:
         _complete(write, completed)
     return landed
 
 
-def _is_held_by(job: Stored, settlement: Settlement) -> bool:
+def _is_held_by(job: ClaimColumns, settlement: Settlement) -> bool:
     hold = settlement.hold
     return job.state == RUNNING and job.fence == hold.fence and job.token == hold.token
 
 
-def _has_ended_by(write: Write, job: Stored, settlement: Settlement) -> bool:
+def _landed_before(write: WriteTransaction, job: ClaimColumns, settlement: Settlement) -> bool:
     """Tell whether this very settlement landed before."""
     hold = settlement.hold
     if settlement.outcome is Outcome.COMPLETED:
@@ -119,25 +119,25 @@ def _has_ended_by(write: Write, job: Stored, settlement: Settlement) -> bool:
         "token": hold.token,
         "outcome": settlement.outcome.value,
     }
-    return write.one(SETTLE["has ended"], values) is not None
+    return write.fetch_one(SETTLE["has ended"], values) is not None
 
 
-def _complete(write: Write, completed: Sequence[tuple[Stored, Settlement]]) -> None:
+def _complete(write: WriteTransaction, completed: Sequence[tuple[ClaimColumns, Settlement]]) -> None:
     write.execute_many(
         SETTLE["complete"],
         [(settlement.result, int(settlement.result_dropped), write.now, job.sequence) for job, settlement in completed],
     )
     for (queue, type), number in Counter((job.queue, job.type) for job, _ in completed).items():
-        write.move((queue, type), "running", "completed", number)
-        write.count(queue, Event.COMPLETED, number)
+        write.move_count((queue, type), "running", "completed", number)
+        write.count_event(queue, Event.COMPLETED, number)
 
 
-def _end_by(write: Write, job: Stored, settlement: Settlement) -> None:
-    held = Held._make(write.one(SETTLE["held"], {"sequence": job.sequence}))
-    state = overridden(settlement.state, cancel_requested=bool(held.cancel_requested))
+def _end_settled(write: WriteTransaction, job: ClaimColumns, settlement: Settlement) -> None:
+    held = HeldClaim._make(write.fetch_one(SETTLE["held"], {"sequence": job.sequence}))
+    state = apply_cancel_request(settlement.state, cancel_requested=bool(held.cancel_requested))
     is_later = settlement.delay is not None and state is State.QUEUED
     run_at = write.now + duration(settlement.delay or 0.0) if is_later else held.run_at
-    _end(
+    _end_claim(
         write,
         held._replace(run_at=run_at, attempts=held.attempts + settlement.attempts),
         settlement.outcome,
@@ -146,39 +146,43 @@ def _end_by(write: Write, job: Stored, settlement: Settlement) -> None:
     )
 
 
-def _known_workers(write: Write, names: Collection[str]) -> dict[str, Worker]:
+def _known_workers(write: WriteTransaction, names: Collection[str]) -> dict[str, WorkerInfo]:
     """Return what the registry has of these workers, shown or silent."""
-    values = {"names": names_text(sorted(names)), "silent_since": write.now - duration(EVIDENCE_KEPT)}
-    found = [worker_of(row) for row in write.all(WORKERS["known"], values)]
+    values = {"names": encode_names(sorted(names)), "silent_since": write.now - duration(SILENT_WORKER_TTL)}
+    found = [decode_worker(row) for row in write.fetch_all(WORKERS["known"], values)]
     return {worker.name: worker for worker in found}
 
 
-def _expire(write: Write, held: Held, known: Worker | None, *, is_said_dead: bool = False) -> Reaped:
+def _expire(
+    write: WriteTransaction, held: HeldClaim, known: WorkerInfo | None, *, is_reported_dead: bool = False
+) -> Reaped:
     held = held._replace(crashes=held.crashes + RULES[Outcome.EXPIRED].crashes)
-    spent = is_spent(held.attempts, held.max_attempts) or is_spent(held.crashes, held.max_crashes)
-    state = next_state(Outcome.EXPIRED, spent=spent, cancel_requested=bool(held.cancel_requested))
+    spent = is_exhausted(held.attempts, held.max_attempts) or is_exhausted(held.crashes, held.max_crashes)
+    state = next_state(Outcome.EXPIRED, exhausted=spent, cancel_requested=bool(held.cancel_requested))
     note = expiry_note(
         held.worker,
-        claimed_at=moment(held.started_at),
-        leased_until=moment(held.leased_until),
-        known=known,
-        is_said_dead=is_said_dead,
+        claimed_at=to_datetime(held.started_at),
+        leased_until=to_datetime(held.leased_until),
+        registered=known,
+        is_reported_dead=is_reported_dead,
     )
-    _end(write, held, Outcome.EXPIRED, state, note)
+    _end_claim(write, held, Outcome.EXPIRED, state, note)
     return Reaped(id=held.id, state=state, worker=held.worker, fence=held.fence)
 
 
-def _give_back(write: Write, held: Held) -> Reaped:
+def _release(write: WriteTransaction, held: HeldClaim) -> Reaped:
     """Release a job that a dead worker had not begun."""
     held = held._replace(attempts=held.attempts + RULES[Outcome.RELEASED].attempts)
     state = next_state(Outcome.RELEASED, cancel_requested=bool(held.cancel_requested))
-    _end(write, held, Outcome.RELEASED, state)
+    _end_claim(write, held, Outcome.RELEASED, state)
     return Reaped(id=held.id, state=state, worker=held.worker, fence=held.fence)
 
 
-def _end(write: Write, held: Held, outcome: Outcome, state: State, error: str | None = None) -> None:
+def _end_claim(
+    write: WriteTransaction, held: HeldClaim, outcome: Outcome, state: State, error: str | None = None
+) -> None:
     """End a claim that did not complete; `held` says what the job is to have afterwards."""
-    column = write.column(state, held.run_at)
+    column = write.counter_name(state, held.run_at)
     values = {
         "sequence": held.sequence,
         "state": state.value,
@@ -189,7 +193,7 @@ def _end(write: Write, held: Held, outcome: Outcome, state: State, error: str | 
         "finished_at": write.now if state in FINISHED else None,
     }
     write.execute(SETTLE["end"], values)
-    remember(
+    record_history(
         write,
         held,
         sequence=held.sequence,
@@ -198,5 +202,5 @@ def _end(write: Write, held: Held, outcome: Outcome, state: State, error: str | 
         outcome=outcome,
         error=error,
     )
-    write.move((held.queue, held.type), RUNNING, column)
-    write.count(held.queue, Event(outcome))
+    write.move_count((held.queue, held.type), RUNNING, column)
+    write.count_event(held.queue, Event(outcome))

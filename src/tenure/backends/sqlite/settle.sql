@@ -1,14 +1,14 @@
--- End claims; by their holders, and by the reaper.
--- Whether a claim is held is looked up and decided first, in the same transaction; nobody else writes in between.
+-- End claims: settle and reap.
+-- The same transaction first reads the job and decides whether the claim is held; no other writer can intervene.
 
 -- name: look up
--- ids: a JSON list. Whether a claim is held.
+-- ids: a JSON list. The columns that decide whether a claim is held.
 select id, sequence, queue, type, state, fence, token
 from tenure_jobs
 where id in (select value from json_each(:ids));
 
 -- name: held
--- What the end of a claim depends on.
+-- The columns that the end of a claim depends on.
 select
   id, sequence, queue, type, fence, token, worker, run_at, attempts, crashes, max_attempts, max_crashes,
   cancel_requested, started_at, leased_until, endings
@@ -16,8 +16,8 @@ from tenure_jobs
 where sequence = :sequence;
 
 -- name: complete
--- In this order: result, result_dropped, now, sequence.
--- A completed job keeps its token, which tells a completion sent again, and its worker, who did it.
+-- Parameters in order: result, result_dropped, now, sequence.
+-- A completed job keeps its token, which identifies a resent completion, and the worker that completed it.
 update tenure_jobs
 set
   state = 'completed',
@@ -45,7 +45,7 @@ set
 where sequence = :sequence;
 
 -- name: has ended
--- Whether this ending of this claim stands in the history.
+-- Whether the history contains this outcome of this claim.
 select 1
 from tenure_history
 where job = :sequence and fence = :fence and token = :token and outcome = :outcome;

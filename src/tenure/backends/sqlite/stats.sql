@@ -1,8 +1,8 @@
 -- Count the jobs by queue and type.
 
 -- name: lanes
--- What came due and was not let in yet is counted up to a bound. The oldest due job is the first of one of the
--- priorities, which the index is asked for one after the other.
+-- Jobs that became due but are not promoted yet are counted up to :scan. The oldest due job is the first job of one of
+-- the priorities, so the query steps through the priorities by index.
 with recursive
 priorities (queue, type, priority) as (
   select queue, type, (

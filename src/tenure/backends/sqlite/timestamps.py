@@ -10,15 +10,15 @@ from functools import lru_cache
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
-TEXT = re.compile(
+TIMESTAMP_TEXT = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?)?",
     re.IGNORECASE,
 )
 """A day, and maybe a time of it and how far that is from UTC."""
 
 
-def microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // MICROSECOND
+def to_microseconds(timestamp: datetime) -> int:
+    return (timestamp - EPOCH) // MICROSECOND
 
 
 def duration(seconds: float) -> int:
@@ -26,28 +26,28 @@ def duration(seconds: float) -> int:
     return timedelta(seconds=seconds) // MICROSECOND
 
 
-@lru_cache(maxsize=1024)  # the jobs of one claim have most of their moments in common
-def moment(microseconds: int) -> datetime:
+@lru_cache(maxsize=1024)  # the jobs of one claim share most of their timestamps
+def to_datetime(microseconds: int) -> datetime:
     return EPOCH + timedelta(microseconds=microseconds)
 
 
-def optional_moment(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else moment(microseconds)
+def to_optional_datetime(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else to_datetime(microseconds)
 
 
-def text_of(microseconds: int) -> str:
+def format_timestamp(microseconds: int) -> str:
     """Return a moment as SQLite's own functions write it, in UTC, to the microsecond."""
-    return moment(microseconds).replace(tzinfo=None).isoformat(" ", "microseconds")
+    return to_datetime(microseconds).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
-def microseconds_of(value: object) -> int | None:
+def parse_timestamp(value: object) -> int | None:
     """Return the moment that a text or a number of seconds means; None for what means none."""
     if isinstance(value, int | float):
         try:
-            return microseconds(EPOCH + timedelta(seconds=value))
+            return to_microseconds(EPOCH + timedelta(seconds=value))
         except (OverflowError, ValueError):
             return None
-    found = TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = TIMESTAMP_TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
         return None
     day, time, offset = found.groups()
@@ -56,12 +56,12 @@ def microseconds_of(value: object) -> int | None:
     clock, _, fraction = (time or "00:00").partition(".")
     clock = clock if clock.count(":") > 1 else f"{clock}:00"
     try:
-        return microseconds(datetime.fromisoformat(f"{day}T{clock}.{fraction[:6]:0<6}{zone}").astimezone(UTC))
+        return to_microseconds(datetime.fromisoformat(f"{day}T{clock}.{fraction[:6]:0<6}{zone}").astimezone(UTC))
     except (OverflowError, ValueError):
         return None
 
 
-def moment_text(value: object) -> str | None:
+def normalise_timestamp(value: object) -> str | None:
     """Return a moment in whatever form in the one form that compares: the function `tenure_moment` of a statement."""
-    found = microseconds_of(value)
-    return None if found is None else text_of(found)
+    found = parse_timestamp(value)
+    return None if found is None else format_timestamp(found)

@@ -20,9 +20,9 @@ def wait(database: Database, claimable_in: ClaimableIn, timeout: float, closing:
     wakes_at = ends_at
     pause, seen = SHORTEST_POLL, None
     while True:
-        if (version := database.version(pause / 2)) != seen:
+        if (version := database.data_version(pause / 2)) != seen:
             seen = version
-            with database.reading() as (db, now):
+            with database.read_transaction() as (db, now):
                 due_in = claimable_in(db, now)
             wakes_at = ends_at if due_in is None else min(ends_at, time.monotonic() + due_in)
         left = wakes_at - time.monotonic()

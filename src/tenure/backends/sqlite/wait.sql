@@ -1,4 +1,4 @@
--- Whether a claim may find something, and when it next may.
+-- Whether a claim may find a job now, or else when.
 
 -- name: is due
 select exists (
@@ -11,7 +11,7 @@ select exists (
 );
 
 -- name: next
--- When the next scheduled job comes due, and when the next lease runs out.
+-- The time at which the next scheduled job becomes due, and at which the next lease expires.
 select min(first), (select min(leased_until) from tenure_jobs where state = 'running')
 from (
   select (

@@ -1,4 +1,4 @@
--- The workers that gave a sign of life. One that fell silent is not shown any more, but stays for a while as evidence.
+-- The worker registry. A silent worker is no longer listed, but kept for a while as evidence for expired claims.
 
 -- name: beat
 insert into tenure_workers (
@@ -17,7 +17,7 @@ on conflict (name) do update set
   beat_at = excluded.beat_at,
   shown_until = excluded.shown_until;
 
--- name: sign off
+-- name: deregister
 delete from tenure_workers
 where name = :name;
 
@@ -34,7 +34,7 @@ where shown_until > :now
 order by name;
 
 -- name: known
--- names: a JSON list. These workers, shown or silent; what they hold is not counted.
+-- names: a JSON list. The entries of these workers, live or silent. The jobs they hold are not counted.
 select name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, 0
 from tenure_workers
 where name in (select value from json_each(:names)) and shown_until > :silent_since;

@@ -12,48 +12,48 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tenure.backends.sqlite import errors as trouble
-from tenure.backends.sqlite.process_lock import FileLock
+from tenure.backends.sqlite import errors
+from tenure.backends.sqlite.process_lock import ProcessLock
 
 
-class Turn:
+class WriteLock:
     def __init__(self, path: Path, timeout: float) -> None:
-        self.threads = threading.Lock()
-        self.processes = FileLock(path)
+        self.thread_lock = threading.Lock()
+        self.process_lock = ProcessLock(path)
         self._path = path
         self._timeout = timeout
 
     @contextmanager
-    def taken(self) -> Iterator[float]:
+    def hold(self) -> Iterator[float]:
         """Write alone; give the moment until which others that do not know of turns may be waited for."""
         ends_at = time.monotonic() + self._timeout
         is_held: list[bool] = []
         try:
             # In one step, between whose parts no signal can be raised.
-            is_held.extend(map(self.threads.acquire, [True], [self._timeout]))
+            is_held.extend(map(self.thread_lock.acquire, [True], [self._timeout]))
             if not is_held[0]:
                 is_held.clear()
                 gc.collect()
-                is_held.extend(map(self.threads.acquire, [False]))
+                is_held.extend(map(self.thread_lock.acquire, [False]))
             if not is_held[0]:
-                raise trouble.locked(self._path, self._timeout)
-            self._wait_for_processes(ends_at)
+                raise errors.locked_error(self._path, self._timeout)
+            self._acquire_process_lock(ends_at)
             yield ends_at
         finally:
             try:
                 if is_held and is_held[0]:
-                    self.processes.release()
+                    self.process_lock.release()
             except BaseException:
-                self.processes.release()
+                self.process_lock.release()
                 raise
             finally:
                 if is_held and is_held[0]:
-                    self.threads.release()
+                    self.thread_lock.release()
 
-    def _wait_for_processes(self, ends_at: float) -> None:
+    def _acquire_process_lock(self, ends_at: float) -> None:
         try:
-            is_held = self.processes.acquire(ends_at)
+            is_held = self.process_lock.acquire(ends_at)
         except OSError as exc:
-            raise trouble.unavailable(self.processes.path, exc, self._timeout) from exc
+            raise errors.translate_error(self.process_lock.path, exc, self._timeout) from exc
         if not is_held:
-            raise trouble.locked(self._path, self._timeout)
+            raise errors.locked_error(self._path, self._timeout)

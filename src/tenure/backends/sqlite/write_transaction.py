@@ -14,21 +14,21 @@ from tenure.core.operations import COUNTS_KEPT, Event
 COUNTS = statements(__package__, "counts")
 
 MINUTE = duration(60)
-COLUMNS = ("due", "scheduled", "running", "completed", "failed", "cancelled")
+COUNTERS = ("due", "scheduled", "running", "completed", "failed", "cancelled")
 
-Values = Mapping[str, Any]
+SqlValues = Mapping[str, Any]
 
 
-class Write:
+class WriteTransaction:
     """What the operations write with. `now` was read when the file was held."""
 
-    __slots__ = ("_counts", "_lanes", "db", "now")
+    __slots__ = ("_event_counts", "_lane_changes", "db", "now")
 
     def __init__(self, db: sqlite3.Connection, now: int) -> None:
         self.now = now
         self.db = db
-        self._lanes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        self._counts: Counter[tuple[str, Event]] = Counter()
+        self._lane_changes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._event_counts: Counter[tuple[str, Event]] = Counter()
 
     @property
     def is_open(self) -> bool:
@@ -41,17 +41,17 @@ class Write:
     def is_of(self, connection: object) -> bool:
         return connection is self.db
 
-    def execute(self, statement: str, values: Values) -> sqlite3.Cursor:
+    def execute(self, statement: str, values: SqlValues) -> sqlite3.Cursor:
         return self.db.execute(statement, values)
 
-    def execute_many(self, statement: str, values: Iterable[Values | Sequence[Any]]) -> None:
+    def execute_many(self, statement: str, values: Iterable[SqlValues | Sequence[Any]]) -> None:
         """Execute it for each of the values."""
         self.db.executemany(statement, values)
 
-    def all(self, statement: str, values: Values) -> list[Any]:
+    def fetch_all(self, statement: str, values: SqlValues) -> list[Any]:
         return self.db.execute(statement, values).fetchall()
 
-    def one(self, statement: str, values: Values) -> Any:
+    def fetch_one(self, statement: str, values: SqlValues) -> Any:
         """Return the first row, or None."""
         cursor = self.db.execute(statement, values)
         try:
@@ -59,38 +59,38 @@ class Write:
         finally:
             cursor.close()
 
-    def column(self, state: str, run_at: int) -> str:
+    def counter_name(self, state: str, run_at: int) -> str:
         """Return where a job of this state is counted."""
         return state if state != State.QUEUED else "due" if run_at <= self.now else "scheduled"
 
-    def move(self, lane: tuple[str, str], before: str | None, after: str | None, number: int = 1) -> None:
+    def move_count(self, lane: tuple[str, str], before: str | None, after: str | None, number: int = 1) -> None:
         """Count jobs of a queue and type in another column; None is before they were stored, or after."""
         if before is not None:
-            self._lanes[lane][before] -= number
+            self._lane_changes[lane][before] -= number
         if after is not None:
-            self._lanes[lane][after] += number
+            self._lane_changes[lane][after] += number
 
-    def count(self, queue: str, event: Event, number: int = 1) -> None:
-        self._counts[queue, event] += number
+    def count_event(self, queue: str, event: Event, number: int = 1) -> None:
+        self._event_counts[queue, event] += number
 
     def flush(self) -> None:
         """Write the numbers, before the transaction ends."""
-        for (queue, type), numbers in self._lanes.items():
-            self._change_lane({"queue": queue, "type": type, **{name: numbers[name] for name in COLUMNS}})
-        self._lanes.clear()
-        if self._counts:
+        for (queue, type), numbers in self._lane_changes.items():
+            self._change_lane({"queue": queue, "type": type, **{name: numbers[name] for name in COUNTERS}})
+        self._lane_changes.clear()
+        if self._event_counts:
             minute_at = self.now - self.now % MINUTE
-            for (queue, event), number in self._counts.items():
+            for (queue, event), number in self._event_counts.items():
                 values = {"minute_at": minute_at, "queue": queue, "event": event.value, "number": number}
                 self.db.execute(COUNTS["add"], values)
             self.db.execute(COUNTS["drop old"], {"before": minute_at - duration(COUNTS_KEPT)})
-            self._counts.clear()
+            self._event_counts.clear()
 
-    def _change_lane(self, values: Values) -> None:
-        changes = ", ".join(f"{name} = {name} + :{name}" for name in COLUMNS if values[name])
+    def _change_lane(self, values: SqlValues) -> None:
+        changes = ", ".join(f"{name} = {name} + :{name}" for name in COUNTERS if values[name])
         if not changes:
             return
         if self.db.execute(LANES["change"].format(changes=changes), values).rowcount == 0:
             self.db.execute(LANES["begin"], values)
-        elif sum(values[name] for name in COLUMNS) < 0:
+        elif sum(values[name] for name in COUNTERS) < 0:
             self.db.execute(LANES["drop if empty"], values)

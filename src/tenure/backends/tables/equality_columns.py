@@ -2,24 +2,24 @@
 
 import re
 
-from tenure.core.table.condition import Fragment
+from tenure.core.table.condition import SqlCondition
 
-NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_]\w*)'
-VALUE = r"(?::[A-Za-z_]\w*|'(?:[^']|'')*'|-?\d+(?:\.\d+)?|true|false)"
-EQUALITY = rf"(?:{NAME}\s*\.\s*)*({NAME})\s*=\s*{VALUE}(?:\s*::\s*[A-Za-z_][\w.]*)?"
-CONJUNCTION = re.compile(rf"{EQUALITY}(?:\s+and\s+{EQUALITY})*", re.IGNORECASE)
+NAME_PATTERN = r'(?:"(?:[^"]|"")+"|[A-Za-z_]\w*)'
+VALUE_PATTERN = r"(?::[A-Za-z_]\w*|'(?:[^']|'')*'|-?\d+(?:\.\d+)?|true|false)"
+EQUALITY_PATTERN = rf"(?:{NAME_PATTERN}\s*\.\s*)*({NAME_PATTERN})\s*=\s*{VALUE_PATTERN}(?:\s*::\s*[A-Za-z_][\w.]*)?"
+CONJUNCTION_PATTERN = re.compile(rf"{EQUALITY_PATTERN}(?:\s+and\s+{EQUALITY_PATTERN})*", re.IGNORECASE)
 
 
-def equal_columns(condition: Fragment | None) -> list[str]:
+def equal_columns(condition: SqlCondition | None) -> list[str]:
     """Return the columns of `a = :x and b = 'y'` as they are written, without quotes; of any other condition, none."""
     if condition is None:
         return []
-    text = condition.written("value")
-    if CONJUNCTION.fullmatch(text) is None:
+    text = condition.render("value")
+    if CONJUNCTION_PATTERN.fullmatch(text) is None:
         return []
-    return list(dict.fromkeys(_named(found) for found in re.findall(EQUALITY, text, re.IGNORECASE)))
+    return list(dict.fromkeys(_catalogue_name(found) for found in re.findall(EQUALITY_PATTERN, text, re.IGNORECASE)))
 
 
-def _named(name: str) -> str:
+def _catalogue_name(name: str) -> str:
     """Return a name as the catalogue may have it: what is not quoted is in lower case."""
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()

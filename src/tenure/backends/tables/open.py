@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tenure.backends.protocol import Backend
 from tenure.backends.tables.protocol import TableStore
-from tenure.backends.urls import POSTGRES, driver_told, masked, scheme_of
+from tenure.backends.urls import POSTGRES_SCHEMES, mask_password, require_driver, scheme_of
 from tenure.core.table.spec import TableSpec
 from tenure.errors import ConfigurationError
 
@@ -21,12 +21,12 @@ def table_in(store: Backend, spec: TableSpec) -> TableStore:
         from tenure.backends.tables.postgres import PostgresTable
 
         return PostgresTable(store.database, spec)  # type: ignore[attr-defined]
-    raise _no_tables(type(store).__name__)
+    raise _unsupported_store(type(store).__name__)
 
 
 def table_at(url: str, spec: TableSpec) -> TableStore:
     """Return a table in the database that a URL names; nothing else is made there."""
-    return OPENERS.get(scheme_of(url), _open_none)(url, spec)
+    return OPENERS.get(scheme_of(url), _reject_url)(url, spec)
 
 
 def _open_sqlite(url: str, spec: TableSpec) -> TableStore:
@@ -36,22 +36,22 @@ def _open_sqlite(url: str, spec: TableSpec) -> TableStore:
 
 
 def _open_postgres(url: str, spec: TableSpec) -> TableStore:
-    with driver_told(url, "psycopg", "postgres"):
+    with require_driver(url, "psycopg", "postgres"):
         from tenure.backends.tables.postgres import open_table
-    return open_table(url, masked(url), spec)
+    return open_table(url, mask_password(url), spec)
 
 
-def _open_none(url: str, spec: TableSpec) -> TableStore:  # noqa: ARG001
-    raise _no_tables(repr(masked(url)))
+def _reject_url(url: str, spec: TableSpec) -> TableStore:  # noqa: ARG001
+    raise _unsupported_store(repr(mask_password(url)))
 
 
-def _no_tables(what: str) -> ConfigurationError:
+def _unsupported_store(store: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{what} has no tables; a table is in a database that postgresql:// or sqlite:// leads to: give its URL"
+        f"{store} has no tables; give the postgresql:// or sqlite:// URL of the database that has the table"
     )
 
 
 OPENERS: dict[str, Callable[[str, TableSpec], TableStore]] = {
     "sqlite": _open_sqlite,
-    **dict.fromkeys(POSTGRES, _open_postgres),
+    **dict.fromkeys(POSTGRES_SCHEMES, _open_postgres),
 }

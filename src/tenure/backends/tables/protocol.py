@@ -24,7 +24,7 @@ from tenure.backends.protocol import Claiming, Transactional
 from tenure.core.table.spec import TableSpec
 
 
-class Gravity(StrEnum):
+class Severity(StrEnum):
     """How much a finding matters: an error keeps the table from being claimed, a warning does not."""
 
     ERROR = "error"
@@ -36,7 +36,7 @@ class Gravity(StrEnum):
 class Finding:
     """Something about a table that is to be known, and what to do about it: a sentence, or SQL."""
 
-    gravity: Gravity
+    severity: Severity
     about: str
     """What was looked at, in a word or two: `column fence`, `index`, `rights`, `trigger`."""
     text: str
@@ -72,13 +72,13 @@ class TableStore(Claiming, Transactional, Protocol):
         """Return the statements that `migrate` would run."""
         ...
 
-    def texts(self) -> Mapping[str, str]:
+    def sql(self) -> Mapping[str, str]:
         """Return the statements of each operation by its name, to be read: `claim`, `extend`, `settle`, `reap`, others.
 
         `schema` is all that `migrate` makes, whether it is there or not; `functions`, if the engine has functions.
         """
         ...
 
-    def examine(self) -> list[Finding]:
+    def check(self) -> list[Finding]:
         """Return what is wrong with the table or remarkable about it, the gravest first."""
         ...

@@ -1,1 +1,1 @@
-"""The commands, one module a group; each is imported when it is used."""
+"""The commands, one module a group. A module is imported when its command is used."""

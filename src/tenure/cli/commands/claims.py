@@ -1,4 +1,4 @@
-"""`tenure claim`, and what is done with claims: `complete`, `fail`, `release`, `extend`; and `reap`."""
+"""`tenure claim`, the commands that settle or extend claims, and `tenure reap`."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tenure.cli.claim_input import holds_of
-from tenure.cli.exit_codes import Code, complain, told
-from tenure.cli.json_output import moment, plain, record_of
+from tenure.cli.claim_input import read_holds
+from tenure.cli.exit_codes import ExitCode, error_line, print_error
+from tenure.cli.json_output import format_timestamp, to_json_value, to_record
 from tenure.cli.next_claim import claims_from
-from tenure.cli.output import Output, with_output
-from tenure.cli.param_types import duration, json_of, text_of
-from tenure.cli.store_options import Place, with_place
-from tenure.client.claim import Claim, lost
+from tenure.cli.output import CommandOutput, with_output
+from tenure.cli.param_types import duration, parse_json, read_text
+from tenure.cli.store_options import StoreTarget, with_store_options
+from tenure.client.claim import Claim, claim_lost
 from tenure.core import checks, transitions
 from tenure.core.job import Job, Progress
-from tenure.core.operations import LARGEST_BATCH, Extension, Hold, Holding, Query, Settlement, lease_of
+from tenure.core.operations import LARGEST_BATCH, Extension, Hold, HoldStatus, Query, Settlement, check_lease
 from tenure.errors import TenureError
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ T = TypeVar("T")
 LOST = "lost"
 
 
-@click.command(short_help="Take due jobs; print the claims.")
-@click.option("--queue", "-q", "queues", multiple=True, metavar="NAME", help="Only of this queue; may be repeated.")
-@click.option("--type", "-t", "types", multiple=True, metavar="NAME", help="Only of this type; may be repeated.")
-@click.option("--limit", type=int, default=1, show_default=True, metavar="N", help="At most so many.")
-@click.option("--lease", type=duration, show_default="60s, or that of the table", help="How long a claim holds.")
-@click.option("--wait", type=duration, default="0", help="How long to wait for the first job.")
-@click.option("--worker", metavar="NAME", help="Who claims; by default, host and process.")
-@with_place
+@click.command(short_help="Claim due jobs and print the claims.")
+@click.option("--queue", "-q", "queues", multiple=True, metavar="NAME", help="Only jobs of this queue; repeatable.")
+@click.option("--type", "-t", "types", multiple=True, metavar="NAME", help="Only jobs of this type; repeatable.")
+@click.option("--limit", type=int, default=1, show_default=True, metavar="N", help="Maximum number of jobs.")
+@click.option("--lease", type=duration, show_default="60s, or the lease of the Table", help="Duration of the lease.")
+@click.option("--wait", type=duration, default="0", help="Time to wait for the first job.")
+@click.option("--worker", metavar="NAME", help="Name of the holder; default: host and process id.")
+@with_store_options
 @with_output
 def claim(
-    place: Place,
-    output: Output,
+    place: StoreTarget,
+    output: CommandOutput,
     queues: tuple[str, ...],
     types: tuple[str, ...],
     limit: int,
@@ -48,10 +48,11 @@ def claim(
     wait: float,
     worker: str | None,
 ) -> int:
-    """Take due jobs, and print a line of JSON for each claim.
+    """Claim due jobs, and print a line of JSON for each claim.
 
-    The claims hold for their lease. Nothing prolongs it but `tenure extend`, and nothing gives them back when this
-    command has ended: complete, fail or release them. If nothing is due, nothing is printed and the exit code is 3.
+    You hold a claim until its lease expires. Only `tenure extend` extends the lease. The claims stay held
+    after this command exits: complete, fail or release each claim. If no job is due, the command prints nothing and the
+    exit code is 3.
 
     \b
     Examples:
@@ -66,17 +67,17 @@ def claim(
         )
         for number, each in enumerate(claims):
             try:
-                output.record(claim_record(each))
+                output.print_record(claim_record(each))
             except OSError:
-                # Nobody will know of these.
+                # The output is closed: release the claims that were not printed.
                 with suppress(TenureError):
-                    jobs._backend.settle([transitions.released(unseen.lease.hold) for unseen in claims[number:]])
+                    jobs._backend.settle([transitions.build_release(unseen.lease.hold) for unseen in claims[number:]])
                 raise
-    return Code.DONE if claims else Code.NOTHING_DUE
+    return ExitCode.DONE if claims else ExitCode.NOTHING_DUE
 
 
 def claim_record(claim: Claim) -> dict[str, Any]:
-    """Return a claim as it is printed: what its holder shows, and what there is to do."""
+    """Return a claim as a record: its credentials and its job."""
     job = claim.job
     return {
         "id": job.id,
@@ -84,26 +85,26 @@ def claim_record(claim: Claim) -> dict[str, Any]:
         "token": claim.token,
         "type": job.type,
         "queue": job.queue,
-        "payload": plain(job.payload),
+        "payload": to_json_value(job.payload),
         "attempt": job.attempts,
         "lease": claim.lease.length,
-        "leased_until": None if job.leased_until is None else moment(job.leased_until),
+        "leased_until": None if job.leased_until is None else format_timestamp(job.leased_until),
         "meta": job.meta,
         "key": job.key,
         "priority": job.priority,
     }
 
 
-@click.command(short_help="End claims: the jobs are done.")
+@click.command(short_help="Complete claimed jobs.")
 @click.argument("claims", nargs=-1, metavar="[CLAIM]...")
-@click.option("--result", metavar="JSON", help="What came of it: JSON, or @FILE.")
-@with_place
+@click.option("--result", metavar="JSON", help="Result of the jobs: JSON, or @FILE.")
+@with_store_options
 @with_output
-def complete(place: Place, output: Output, claims: tuple[str, ...], result: str | None) -> int:
-    """End claims: the jobs are completed, for good.
+def complete(place: StoreTarget, output: CommandOutput, claims: tuple[str, ...], result: str | None) -> int:
+    """Complete claimed jobs.
 
-    A CLAIM is what `tenure claim` printed; without one, they are read from the standard input. Of its fields, id, fence
-    and token count.
+    CLAIM is a line printed by `tenure claim`. Without CLAIM, lines are read from the standard input. Only the fields
+    id, fence and token are used.
 
     \b
     Examples:
@@ -111,119 +112,131 @@ def complete(place: Place, output: Output, claims: tuple[str, ...], result: str 
       tenure complete < claims
     """
     if result == "-" and not claims:
-        raise click.UsageError("the standard input cannot be the result and the claims; name the claims, or use @FILE")
-    found = None if result is None else json_of(text_of(result, "the result"), "the result")
-    settlements = [transitions.completed(hold, found) for hold in holds_of(claims)]
+        raise click.UsageError(
+            "the standard input cannot hold both result and claims; pass the claims as arguments, or --result @FILE"
+        )
+    found = None if result is None else parse_json(read_text(result, "the result"), "the result")
+    settlements = [transitions.build_completion(hold, found) for hold in read_holds(claims)]
     if any(each.result_dropped for each in settlements):
-        complain("the result is too long to be kept; the jobs are completed without")
+        print_error("result dropped: too long; the jobs are completed without a result")
     with place.source() as jobs:
         return settle(jobs, output, settlements)
 
 
-@click.command(short_help="End claims: the jobs failed.")
+@click.command(short_help="Record a failure of claimed jobs.")
 @click.argument("claims", nargs=-1, metavar="[CLAIM]...")
-@click.option("--error", required=True, metavar="TEXT", help="Why: a text, or @FILE.")
-@click.option("--final", is_flag=True, help="Do not try again, whatever attempts are left.")
-@click.option("--delay", type=duration, help="Try again after this time, and not after the back-off.")
-@with_place
+@click.option("--error", required=True, metavar="TEXT", help="The error: a text, or @FILE.")
+@click.option("--final", is_flag=True, help="Do not retry, even if attempts are left.")
+@click.option("--delay", type=duration, help="Retry after this time instead of the back-off.")
+@with_store_options
 @with_output
-def fail(place: Place, output: Output, claims: tuple[str, ...], error: str, delay: float | None, *, final: bool) -> int:
-    """End claims: the jobs are tried again after the back-off, or have failed if no attempt is left.
+def fail(
+    place: StoreTarget, output: CommandOutput, claims: tuple[str, ...], error: str, delay: float | None, *, final: bool
+) -> int:
+    """Fail claimed jobs. A job is retried after the back-off, or failed if no attempt is left.
 
-    A CLAIM is what `tenure claim` printed; without one, they are read from the standard input.
+    CLAIM is a line printed by `tenure claim`. Without CLAIM, lines are read from the standard input.
 
     \b
     Examples:
-      tenure fail "$claim" --error "the server is away" --delay 10m
+      tenure fail "$claim" --error "server unavailable" --delay 10m
       tenure fail "$claim" --error @error.log
       tenure fail --error "no such user" --final < claims
     """
     if final and delay is not None:
-        raise click.UsageError("give --final or --delay, not both: what is final is not tried again")
-    why = checks.error_text("the error", text_of(error, "the error"))
+        raise click.UsageError("pass either --final or --delay, not both: --final means no retry")
+    why = checks.error_text("the error", read_text(error, "the error"))
     delay = checks.optional(checks.seconds, "delay", delay)
-    holds = holds_of(claims)
+    holds = read_holds(claims)
     with place.source() as jobs:
         holder = jobs._open()[1]
 
         def ending(hold: Hold, job: Job) -> Settlement:
             backoff, random = holder.backoff, holder.random
             if delay is not None:
-                return transitions.retried(hold, job, delay=delay, why=why, backoff=backoff, random=random)
-            return transitions.failed(hold, job, why, final=final, backoff=backoff, random=random)
+                return transitions.build_retry(hold, job, delay=delay, why=why, backoff=backoff, random=random)
+            return transitions.build_failure(hold, job, why, final=final, backoff=backoff, random=random)
 
-        return max((_fail(jobs, output, batch, ending) for batch in batches(holds)), default=Code.DONE)
+        return max((_fail(jobs, output, batch, ending) for batch in batches(holds)), default=ExitCode.DONE)
 
 
-@click.command(short_help="End claims: give the jobs back.")
+@click.command(short_help="Return claimed jobs to their queue.")
 @click.argument("claims", nargs=-1, metavar="[CLAIM]...")
-@with_place
+@with_store_options
 @with_output
-def release(place: Place, output: Output, claims: tuple[str, ...]) -> int:
-    """End claims: the jobs are queued as if they had not been taken, and the attempts do not count.
+def release(place: StoreTarget, output: CommandOutput, claims: tuple[str, ...]) -> int:
+    """Return claimed jobs to their queue. The attempt does not count.
 
-    A CLAIM is what `tenure claim` printed; without one, they are read from the standard input.
+    CLAIM is a line printed by `tenure claim`. Without CLAIM, lines are read from the standard input.
 
     \b
     Examples:
       tenure release "$claim"
       tenure release < claims
     """
-    settlements = [transitions.released(hold) for hold in holds_of(claims)]
+    settlements = [transitions.build_release(hold) for hold in read_holds(claims)]
     with place.source() as jobs:
         return settle(jobs, output, settlements)
 
 
-@click.command(short_help="Prolong claims.")
+@click.command(short_help="Extend the lease of claims.")
 @click.argument("claims", nargs=-1, metavar="[CLAIM]...")
-@click.option("--lease", type=duration, default="60s", show_default=True, help="For at least so long from now.")
-@click.option("--progress", metavar="DONE[/OF]", help="How far the work has come.")
-@click.option("--note", metavar="TEXT", help="A word about the progress.")
-@with_place
+@click.option("--lease", type=duration, default="60s", show_default=True, help="Minimum lease from now.")
+@click.option("--progress", metavar="DONE[/OF]", help="Progress of the work.")
+@click.option("--note", metavar="TEXT", help="Note on the progress; needs --progress.")
+@with_store_options
 @with_output
 def extend(
-    place: Place, output: Output, claims: tuple[str, ...], lease: float, progress: str | None, note: str | None
+    place: StoreTarget,
+    output: CommandOutput,
+    claims: tuple[str, ...],
+    lease: float,
+    progress: str | None,
+    note: str | None,
 ) -> int:
-    """Prolong claims, and show how far the work has come.
+    """Extend the lease of claims, and record their progress.
 
-    A CLAIM is what `tenure claim` printed; without one, they are read from the standard input. Each is told to be held
-    or lost, or that a cancel was asked for: then end it soon.
+    CLAIM is a line printed by `tenure claim`. Without CLAIM, lines are read from the standard input. The output shows
+    whether each claim is held, lost, or held with a cancel request of an operator. After a cancel request, settle the
+    claim soon.
 
     \b
     Examples:
       tenure extend "$claim" --lease 10m
       tenure extend "$claim" --progress 3/10 --note "three pages"
     """
-    shown = progress_of(progress, note)
-    extensions = [Extension(hold=hold, lease=lease_of(lease), progress=shown) for hold in holds_of(claims)]
-    code = Code.DONE
+    shown = parse_progress(progress, note)
+    extensions = [Extension(hold=hold, lease=check_lease(lease), progress=shown) for hold in read_holds(claims)]
+    code = ExitCode.DONE
     with place.source() as jobs:
         for batch in batches(extensions):
             for extension, holding in zip(batch, jobs._backend.extend(batch), strict=True):
-                code = max(code, report(output, extension.hold, LOST if holding is Holding.LOST else str(holding)))
+                code = max(
+                    code, print_outcome(output, extension.hold, LOST if holding is HoldStatus.LOST else str(holding))
+                )
     return code
 
 
-def progress_of(text: str | None, note: str | None) -> Progress | None:
-    """Return how far the work has come: `3`, or `3/10`."""
+def parse_progress(text: str | None, note: str | None) -> Progress | None:
+    """Parse progress such as `3` or `3/10`."""
     if text is None:
         if note is not None:
-            raise click.UsageError("--note is about progress, so give --progress as well")
+            raise click.UsageError("--note needs --progress")
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/(\d+(?:\.\d+)?))?", text.strip())
     if found is None:
-        raise click.UsageError(f"{text!r} is no progress; write 3 or 3/10")
+        raise click.UsageError(f"invalid progress {text!r}: use 3 or 3/10")
     return Progress(done=float(found[1]), of=None if found[2] is None else float(found[2]), note=note)
 
 
-@click.command(short_help="Take back claims of holders that are gone.")
-@click.option("--worker", metavar="NAME", help="All that this one holds: you know that it is dead.")
-@with_place
+@click.command(short_help="Reap expired claims, or all claims of a dead worker.")
+@click.option("--worker", metavar="NAME", help="Reap all claims of this worker, which must be dead.")
+@with_store_options
 @with_output
-def reap(place: Place, output: Output, worker: str | None) -> None:
-    """Take back the claims whose lease ran out, now and not with the next claim.
+def reap(place: StoreTarget, output: CommandOutput, worker: str | None) -> None:
+    """Reap all expired claims now. Otherwise the next claim reaps them.
 
-    With --worker, all that this worker holds is taken back, run out or not. `tenure workers` shows their names.
+    With --worker, reap all claims of that worker, expired or not. `tenure workers` lists the names of workers.
 
     \b
     Examples:
@@ -234,45 +247,45 @@ def reap(place: Place, output: Output, worker: str | None) -> None:
         reaped = jobs.reap(worker=worker)
     for each in reaped:
         if output.is_json:
-            output.record(record_of(each))
-        output.say(f"{each.id}  {each.state}; {each.worker} held it under fence {each.fence}")
+            output.print_record(to_record(each))
+        output.print_text(f"{each.id}  {each.state}; was held by {each.worker} with fence {each.fence}")
     if not reaped:
-        output.note("there is nothing to take back")
+        output.print_note("no expired claims")
 
 
-def settle(jobs: "Jobs | Table[Any]", output: Output, settlements: Sequence[Settlement]) -> Code:
-    """End claims as it was decided, and tell of each what became of it."""
-    code = Code.DONE
+def settle(jobs: "Jobs | Table[Any]", output: CommandOutput, settlements: Sequence[Settlement]) -> ExitCode:
+    """Settle claims, and print the outcome of each."""
+    code = ExitCode.DONE
     for batch in batches(settlements):
         for settlement, landed in zip(batch, jobs._backend.settle(batch), strict=True):
-            code = max(code, report(output, settlement.hold, str(settlement.outcome) if landed else LOST))
+            code = max(code, print_outcome(output, settlement.hold, str(settlement.outcome) if landed else LOST))
     return code
 
 
 def _fail(
-    jobs: "Jobs | Table[Any]", output: Output, holds: Sequence[Hold], ending: Callable[[Hold, Job], Settlement]
-) -> Code:
-    """End claims by a failure: whether the job is tried again depends on the job."""
+    jobs: "Jobs | Table[Any]", output: CommandOutput, holds: Sequence[Hold], ending: Callable[[Hold, Job], Settlement]
+) -> ExitCode:
+    """Fail claims. The settings of each job decide whether it is retried."""
     found = jobs._backend.find(Query(ids=tuple({hold.id for hold in holds}), limit=LARGEST_BATCH)).jobs
     known = {job.id: job for job in found}
-    gone = [report(output, hold, LOST) for hold in holds if hold.id not in known]
+    gone = [print_outcome(output, hold, LOST) for hold in holds if hold.id not in known]
     code = settle(jobs, output, [ending(hold, known[hold.id]) for hold in holds if hold.id in known])
     return max([code, *gone])
 
 
-def report(output: Output, hold: Hold, outcome: str) -> Code:
-    """Tell what became of a claim."""
+def print_outcome(output: CommandOutput, hold: Hold, outcome: str) -> ExitCode:
+    """Print the outcome of a claim."""
     if outcome == LOST:
-        complain(told(lost(hold)))
+        print_error(error_line(claim_lost(hold)))
     if output.is_json:
-        output.record({"id": hold.id, "fence": hold.fence, "outcome": outcome})
+        output.print_record({"id": hold.id, "fence": hold.fence, "outcome": outcome})
     elif outcome != LOST:
-        output.say(f"{hold.id}  {outcome}")
-    return Code.FAILED if outcome == LOST else Code.DONE
+        output.print_text(f"{hold.id}  {outcome}")
+    return ExitCode.FAILED if outcome == LOST else ExitCode.DONE
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield as many at a time as one request may name."""
+    """Yield batches that fit into a request."""
     for start in range(0, len(items), LARGEST_BATCH):
         yield items[start : start + LARGEST_BATCH]
 

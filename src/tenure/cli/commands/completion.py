@@ -2,16 +2,16 @@
 
 import click
 
-from tenure.cli.output import Output, with_output
-from tenure.cli.program import VARIABLE
+from tenure.cli.output import CommandOutput, with_output
+from tenure.cli.program import COMPLETION_VARIABLE
 
 
-@click.command(short_help="Print what completes commands in your shell.")
+@click.command(short_help="Print the completion script for your shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @with_output
 @click.pass_context
-def completion(context: click.Context, output: Output, shell: str) -> None:
-    """Print what completes commands and options of tenure in your shell.
+def completion(context: click.Context, output: CommandOutput, shell: str) -> None:
+    """Print a script that completes commands and options of tenure in your shell.
 
     \b
     Examples:
@@ -23,13 +23,13 @@ def completion(context: click.Context, output: Output, shell: str) -> None:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.UsageError(f"there is no completion for {shell!r}")
+        raise click.UsageError(f"no completion for {shell!r}")
     root = context.find_root()
-    made = kind(root.command, {}, "tenure", VARIABLE)
-    # click would start bash to ask for its version, and there may be none here.
+    made = kind(root.command, {}, "tenure", COMPLETION_VARIABLE)
+    # Not `source()`: click would run bash to get its version, and bash may not be installed.
     script = made.source_template % made.source_vars() if isinstance(made, BashComplete) else made.source()
     if output.is_json:
-        output.record({"shell": shell, "script": script})
+        output.print_record({"shell": shell, "script": script})
     else:
         click.echo(script)
 

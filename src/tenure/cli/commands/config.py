@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from tenure.cli.output import Output, with_output
-from tenure.cli.store_options import Place, with_place
+from tenure.cli.output import CommandOutput, with_output
+from tenure.cli.store_options import StoreTarget, with_store_options
 
 
-@click.command(short_help="Say which store is used, and why.")
-@with_place
+@click.command(short_help="Show which store is used, and why.")
+@with_store_options
 @with_output
-def config(place: Place, output: Output) -> None:
-    """Say which store is used, and why. Passwords are not shown, and nothing is opened.
+def config(place: StoreTarget, output: CommandOutput) -> None:
+    """Show which store is used, and why. Passwords are masked, and the store is not opened.
 
     \b
     Examples:
@@ -23,34 +23,41 @@ def config(place: Place, output: Output) -> None:
       tenure config --app app:jobs
       TENURE_URL=sqlite:////srv/app/tenure.db tenure config --json
     """
-    from tenure.backends.urls import POSTGRES, REDIS, is_there, masked, name_of, scheme_of
+    from tenure.backends.urls import (
+        POSTGRES_SCHEMES,
+        REDIS_SCHEMES,
+        display_name,
+        mask_password,
+        scheme_of,
+        store_exists,
+    )
 
-    jobs = place.named_jobs()
+    jobs = place.unchecked_jobs()
     url = place.url_of(jobs)
-    is_on_a_server = url is not None and scheme_of(url) in {*POSTGRES, *REDIS}
+    is_on_a_server = url is not None and scheme_of(url) in {*POSTGRES_SCHEMES, *REDIS_SCHEMES}
     facts: dict[str, Any] = {
-        "store": name_of(jobs._store) if url is None else masked(url),
-        "why": place.why,
-        "is_there": None if url is None or is_on_a_server else is_there(url),
+        "store": display_name(jobs._store) if url is None else mask_password(url),
+        "why": place.origin,
+        "is_there": None if url is None or is_on_a_server else store_exists(url),
         "folder": str(Path.cwd()),
-        "TENURE_URL": masked(os.environ["TENURE_URL"]) if "TENURE_URL" in os.environ else None,
+        "TENURE_URL": mask_password(os.environ["TENURE_URL"]) if "TENURE_URL" in os.environ else None,
         "version": version(),
         "python": platform.python_version(),
     }
     if output.is_json:
-        output.record(facts)
+        output.print_record(facts)
         return
     words = {
-        True: "it is there",
-        False: "it is not there yet: `tenure migrate`, an enqueue or a worker makes it",
-        None: "it is on a server, which was not asked" if is_on_a_server else "it is an object of your own",
+        True: "the store exists",
+        False: "the store does not exist yet; `tenure migrate`, an enqueue or a worker creates it",
+        None: "server not contacted; check it with `tenure doctor`" if is_on_a_server else "an object of your app",
     }
-    output.say(f"store       {facts['store']}")
-    output.say(f"why         {facts['why']}")
-    output.say(f"            {words[facts['is_there']]}")
-    output.say(f"folder      {facts['folder']}")
-    output.say(f"TENURE_URL  {facts['TENURE_URL'] or 'not set'}")
-    output.say(f"tenure      {facts['version']}, Python {facts['python']}")
+    output.print_text(f"store       {facts['store']}")
+    output.print_text(f"why         {facts['why']}")
+    output.print_text(f"            {words[facts['is_there']]}")
+    output.print_text(f"folder      {facts['folder']}")
+    output.print_text(f"TENURE_URL  {facts['TENURE_URL'] or 'not set'}")
+    output.print_text(f"tenure      {facts['version']}, Python {facts['python']}")
 
 
 def version() -> str:

@@ -4,16 +4,18 @@ from pathlib import Path
 
 import click
 
-from tenure.cli.output import Output, with_output
+from tenure.cli.output import CommandOutput, with_output
 
 
-@click.command(short_help="See it work: processes race, one is killed.")
-@click.option("--keep", metavar="FOLDER", type=click.Path(path_type=Path), help="Leave the store and the log there.")
+@click.command(short_help="Watch workers race while one is killed.")
+@click.option("--keep", metavar="FOLDER", type=click.Path(path_type=Path), help="Keep the store and the log in FOLDER.")
 @with_output
-def demo(output: Output, keep: Path | None) -> int:
-    """See it work: the workers of a supervisor race; one is killed and replaced, one is frozen and comes back too late.
+def demo(output: CommandOutput, keep: Path | None) -> int:
+    """Watch the workers of a supervisor race for jobs.
 
-    The last lines say what the store knows of it: nothing lost, nothing done twice.
+    One worker is killed and replaced. Another is frozen, and resumes after its leases have expired.
+
+    The report at the end counts the jobs in the store: no job is lost, and no job is completed twice.
 
     \b
     Examples:

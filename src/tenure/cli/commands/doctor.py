@@ -6,32 +6,32 @@ from collections.abc import Sequence
 
 import click
 
-from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.cli.exit_codes import Code
-from tenure.cli.json_output import record_of
-from tenure.cli.output import Output, with_output
+from tenure.backends.tables.protocol import Finding, Severity
+from tenure.cli.exit_codes import ExitCode
+from tenure.cli.json_output import to_record
+from tenure.cli.output import CommandOutput, with_output
 from tenure.cli.param_types import target as target_type
-from tenure.cli.store_options import Place
+from tenure.cli.store_options import StoreTarget
 from tenure.cli.targets import table_of
 
 WIDTH = 80
-STYLES = {Gravity.ERROR: "red", Gravity.WARNING: "yellow", Gravity.NOTE: "dim"}
+STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 
-@click.command(short_help="Say what is wrong with a table, and what to do.")
+@click.command(short_help="Check a Table or a store for problems.")
 @click.argument("targets", required=True, nargs=-1, metavar="MODULE:OBJECT...", type=target_type)
-@click.option("--strict", is_flag=True, help="Exit with 1 for warnings as well.")
+@click.option("--strict", is_flag=True, help="Exit with 1 also for warnings.")
 @with_output
-def doctor(output: Output, targets: Sequence[str], *, strict: bool) -> int:
-    """Look at your Table as the database has it, and say what is wrong, each with its remedy. Nothing is changed.
+def doctor(output: CommandOutput, targets: Sequence[str], *, strict: bool) -> int:
+    """Check a Table in its database, and print each problem with its remedy. Nothing is changed.
 
-    Columns and their types, indexes, rights, row-level security, triggers, words of the state that are not in the map,
-    leases that are half cleared, rows that nobody would ever take back. Of a Jobs: whether its store answers, and
-    whether its schema is up to date.
+    The checks cover columns and their types, indexes, privileges, row-level security, triggers, unmapped states,
+    incomplete leases, and rows that no worker would ever take over. For a Jobs, the checks are whether the store
+    responds, and whether its schema is up to date.
 
     \b
-    The exit code is 1 if there is an error, which keeps rows from being
-    claimed; warnings are for you to judge.
+    The exit code is 1 if there is an error: rows cannot be claimed.
+    Warnings do not change the exit code, unless --strict is set.
 
     \b
     Examples:
@@ -39,63 +39,63 @@ def doctor(output: Output, targets: Sequence[str], *, strict: bool) -> int:
       tenure doctor app:orders app:files --strict
       tenure doctor app:orders --json
     """
-    gravest = Counter[Gravity]()
+    severities = Counter[Severity]()
     for target in targets:
-        findings = _examined(Place(url=None, app=target))
-        gravest.update(each.gravity for each in findings)
+        findings = _check(StoreTarget(url=None, app=target))
+        severities.update(each.severity for each in findings)
         if output.is_json:
             for finding in findings:
-                output.record({"target": target, **record_of(finding)})
+                output.print_record({"target": target, **to_record(finding)})
             continue
-        output.say(f"{target}: {_counted(findings)}", "bold")
+        output.print_text(f"{target}: {_format_counts(findings)}", "bold")
         for finding in findings:
-            _show(output, finding)
-    is_ill = gravest[Gravity.ERROR] or (strict and gravest[Gravity.WARNING])
-    return Code.FAILED if is_ill else Code.DONE
+            _print_finding(output, finding)
+    has_problems = severities[Severity.ERROR] or (strict and severities[Severity.WARNING])
+    return ExitCode.FAILED if has_problems else ExitCode.DONE
 
 
-def _examined(place: Place) -> list[Finding]:
+def _check(place: StoreTarget) -> list[Finding]:
     table = table_of(place)
     if table is None:
-        return _store_examined(place)
+        return _check_store(place)
     with table:
-        return table.examine()
+        return table.check()
 
 
-def _store_examined(place: Place) -> list[Finding]:
-    from tenure.backends.urls import POSTGRES, masked, migration_of, scheme_of
+def _check_store(place: StoreTarget) -> list[Finding]:
+    from tenure.backends.urls import POSTGRES_SCHEMES, mask_password, migration_sql, scheme_of
 
-    url = place.url_of(place.named_jobs())
-    if url is not None and scheme_of(url) in POSTGRES and migration_of(url):
+    url = place.url_of(place.unchecked_jobs())
+    if url is not None and scheme_of(url) in POSTGRES_SCHEMES and migration_sql(url):
         return [
             Finding(
-                gravity=Gravity.WARNING,
+                severity=Severity.WARNING,
                 about="schema",
-                text=f"the store {masked(url)!r} answers, and its schema is not up to date",
-                remedy=f"run `tenure migrate {place.app}`; whoever opens the store does so too, if he may",
+                text=f"the store {mask_password(url)!r} responds, but its schema is outdated",
+                remedy=f"run `tenure migrate {place.app}`; opening the store with sufficient privileges does so too",
             )
         ]
     with place.jobs() as store:
         store.stats()
         schema = store.migrate()
-    return [Finding(gravity=Gravity.NOTE, about="store", text=f"it answers, and has schema {schema.now}")]
+    return [Finding(severity=Severity.NOTE, about="store", text=f"the store responds; schema version {schema.now}")]
 
 
-def _counted(findings: Sequence[Finding]) -> str:
-    number = Counter(each.gravity for each in findings)
-    told = [f"{number[each]} {each}{'s' if number[each] > 1 else ''}" for each in Gravity if number[each]]
-    return ", ".join(told) or "nothing is wrong"
+def _format_counts(findings: Sequence[Finding]) -> str:
+    number = Counter(each.severity for each in findings)
+    counts = [f"{number[each]} {each}{'s' if number[each] > 1 else ''}" for each in Severity if number[each]]
+    return ", ".join(counts) or "no problems found"
 
 
-def _show(output: Output, finding: Finding) -> None:
-    output.say(f"\n{finding.gravity}: {finding.about}", STYLES[finding.gravity])
-    output.say(_wrapped(finding.text, "  "))
+def _print_finding(output: CommandOutput, finding: Finding) -> None:
+    output.print_text(f"\n{finding.severity}: {finding.about}", STYLES[finding.severity])
+    output.print_text(_wrap(finding.text, "  "))
     if finding.remedy is not None:
-        output.say(_wrapped(finding.remedy, "    "))
+        output.print_text(_wrap(finding.remedy, "    "))
 
 
-def _wrapped(text: str, indent: str) -> str:
-    """Return a sentence within the width; of statements the lines stay as they are."""
+def _wrap(text: str, indent: str) -> str:
+    """Wrap a sentence to the width. Keep the lines of SQL."""
     if text.rstrip().endswith(";") or "\n" in text:
         return textwrap.indent(text.rstrip(), indent)
     return textwrap.fill(

@@ -5,25 +5,25 @@ from typing import Any
 
 import click
 
-from tenure.cli.exec_process import must_be_runnable
-from tenure.cli.exec_run import Attempt, Order
-from tenure.cli.exit_codes import Code, complain
-from tenure.cli.next_claim import Wanted, take
-from tenure.cli.output import Output, with_output
+from tenure.cli.exec_process import require_runnable
+from tenure.cli.exec_run import ExecConfig, ExecRun
+from tenure.cli.exit_codes import ExitCode, print_error
+from tenure.cli.next_claim import ClaimOptions, claim_next
+from tenure.cli.output import CommandOutput, with_output
 from tenure.cli.param_types import duration
 from tenure.cli.signals import Signals
-from tenure.cli.store_options import Place, with_place
+from tenure.cli.store_options import StoreTarget, with_store_options
 from tenure.client.claim import Claim
 from tenure.client.jobs import Jobs
 from tenure.client.row_claim import TableClaim
 from tenure.core.job import Outcome
-from tenure.core.operations import lease_of
+from tenure.core.operations import check_lease
 
-HIGHEST_CODE = 255
+MAX_EXIT_CODE = 255
 
 
-class AfterDashes(click.Command):
-    """A command line of options, then `--`, then another command with arguments of its own."""
+class CommandAfterDashes(click.Command):
+    """Parses options, then `--`, then a command with its arguments."""
 
     allow_interspersed_args = False
     allow_extra_args = True
@@ -33,42 +33,40 @@ class AfterDashes(click.Command):
         command = tuple(args[at + 1 :])
         strange = super().parse_args(ctx, args[:at])
         if strange and not ctx.resilient_parsing:
-            ctx.fail(f"put -- before the command: tenure exec [OPTIONS] -- {strange[0]}")
+            ctx.fail(f"missing -- before the command: tenure exec [OPTIONS] -- {strange[0]}")
         if not command and not ctx.resilient_parsing:
-            ctx.fail("name the command: tenure exec [OPTIONS] -- ./work.sh")
+            ctx.fail("missing command: tenure exec [OPTIONS] -- ./work.sh")
         ctx.params["command"] = command
         return strange
 
 
 @click.command(
-    cls=AfterDashes,
+    cls=CommandAfterDashes,
     options_metavar="[OPTIONS] -- COMMAND [ARG]...",
-    short_help="Run a command for each job: a queue for the shell.",
+    short_help="Run a shell command for each job.",
 )
-@click.option("--queue", "-q", "queues", multiple=True, metavar="NAME", help="Only of this queue; may be repeated.")
-@click.option("--type", "-t", "types", multiple=True, metavar="NAME", help="Only of this type; may be repeated.")
+@click.option("--queue", "-q", "queues", multiple=True, metavar="NAME", help="Only jobs of this queue; repeatable.")
+@click.option("--type", "-t", "types", multiple=True, metavar="NAME", help="Only jobs of this type; repeatable.")
 @click.option(
-    "--lease", type=duration, show_default="60s, or that of the table", help="How long a sign of life holds a job."
+    "--lease", type=duration, show_default="60s, or the lease of the Table", help="Lease; extended while COMMAND runs."
 )
-@click.option("--wait", type=duration, help="How long to wait for a job. By default, a lease if others hold some.")
-@click.option("--drain", is_flag=True, help="Go on until nothing is due.")
-@click.option(
-    "--grace", type=duration, default="30s", show_default=True, help="How long COMMAND may go on when stopped."
-)
+@click.option("--wait", type=duration, help="Time to wait for a job. Default: one lease if other jobs are running.")
+@click.option("--drain", is_flag=True, help="Run jobs until nothing is due.")
+@click.option("--grace", type=duration, default="30s", show_default=True, help="Time for COMMAND to end when stopped.")
 @click.option(
     "--give-up-on",
-    type=click.IntRange(1, HIGHEST_CODE),
+    type=click.IntRange(1, MAX_EXIT_CODE),
     multiple=True,
     metavar="CODE",
-    help="An exit code after which it is not tried again; may be repeated.",
+    help="Do not retry after this exit code; repeatable.",
 )
-@click.option("--result", "keeps_result", is_flag=True, help="What COMMAND prints is the job's result, JSON or text.")
-@click.option("--worker", metavar="NAME", help="Who claims; by default, host and process.")
-@with_place
+@click.option("--result", "keeps_result", is_flag=True, help="Keep the output of COMMAND as the result, JSON or text.")
+@click.option("--worker", metavar="NAME", help="Name of the holder; default: host and process id.")
+@with_store_options
 @with_output
 def execute(
-    place: Place,
-    output: Output,
+    place: StoreTarget,
+    output: CommandOutput,
     command: tuple[str, ...],
     queues: tuple[str, ...],
     types: tuple[str, ...],
@@ -81,14 +79,15 @@ def execute(
     drain: bool,
     keeps_result: bool,
 ) -> int:
-    """Take a due job and run COMMAND with its payload, as a line of JSON, on the standard input.
+    """Claim a due job, and run COMMAND with the payload as a line of JSON on the standard input.
 
-    The claim is kept alive while COMMAND runs. If it exits with 0 the job is completed; with 75 it is tried again; with
-    another code, or killed, it failed: it is tried again as long as attempts are left. COMMAND finds TENURE_ID, _FENCE,
-    _TOKEN, _ATTEMPT, _TYPE and _QUEUE in its environment, and in TENURE_CLAIM what `tenure extend` wants.
+    The lease is extended while COMMAND runs. Exit code 0 completes the job. After any other exit code or a signal, the
+    job is retried while attempts are left, then failed; the history shows exit code 75 as a retry, not as a failure.
+    The environment of COMMAND has TENURE_ID, _FENCE, _TOKEN, _ATTEMPT, _TYPE and _QUEUE, and TENURE_CLAIM, which is the
+    argument for `tenure extend`.
 
-    The exit code is 0 if the job was completed, 1 if it was not, 3 if nothing was due. If nothing is due but others
-    hold jobs, it waits for up to a lease: they may be dead.
+    The exit code is 0 if the job was completed, 1 if not, 3 if nothing was due. If nothing is due but other processes
+    hold jobs, `tenure exec` waits for up to one lease, since those processes may be dead.
 
     \b
     Examples:
@@ -97,53 +96,55 @@ def execute(
       tenure exec --drain --wait 0 -- ./work.sh
       tenure exec --result --give-up-on 64 -- python3 resize.py --width 100
     """
-    must_be_runnable(command[0])
-    # Of a loss, and of a store that is away, this command tells by itself.
+    require_runnable(command[0])
+    # This command prints lost claims and an unavailable store itself.
     logging.getLogger("tenure").addHandler(logging.NullHandler())
     outcomes: list[Outcome | None] = []
     with place.source() as jobs, Signals() as signals:
-        seconds = lease_of(lease) if lease is not None else 60.0 if isinstance(jobs, Jobs) else jobs._lease
-        wanted = Wanted(queues=queues or None, types=types or None, lease=seconds, wait=wait, worker=worker)
-        order = Order(
+        seconds = check_lease(lease) if lease is not None else 60.0 if isinstance(jobs, Jobs) else jobs._lease
+        wanted = ClaimOptions(queues=queues or None, types=types or None, lease=seconds, wait=wait, worker=worker)
+        order = ExecConfig(
             command=command,
             grace=grace,
             give_up_on=frozenset(give_up_on),
             keeps_result=keeps_result,
-            url=place.url_anywhere(jobs) if isinstance(jobs, Jobs) else None,
+            url=place.absolute_url(jobs) if isinstance(jobs, Jobs) else None,
         )
-        while (claim := take(jobs, wanted, signals)) is not None:
+        while (claim := claim_next(jobs, wanted, signals)) is not None:
             if signals.received:
                 claim.release()
                 break
-            if isinstance(claim, TableClaim) and is_done(claim):
+            if isinstance(claim, TableClaim) and complete_if_done(claim):
                 outcomes.append(Outcome.COMPLETED)
                 continue
-            attempt = Attempt(claim, order, signals)
+            attempt = ExecRun(claim, order, signals)
             outcomes.append(attempt.run())
-            tell(output, claim, outcomes[-1], attempt.why)
+            print_outcome(output, claim, outcomes[-1], attempt.reason)
             if not drain:
                 break
     if signals.received:
         return 128 + signals.received[0]
     if not outcomes:
-        return Code.NOTHING_DUE
-    return Code.DONE if set(outcomes) == {Outcome.COMPLETED} else Code.FAILED
+        return ExitCode.NOTHING_DUE
+    return ExitCode.DONE if set(outcomes) == {Outcome.COMPLETED} else ExitCode.FAILED
 
 
-def is_done(claim: TableClaim[Any]) -> bool:
-    """Tell whether the work of a row is done, if its table knows; then complete it."""
-    if not claim.held.rows.can_tell or not claim.already_done():
+def complete_if_done(claim: TableClaim[Any]) -> bool:
+    """Complete a row whose work is already done, if the Table can check. Return whether the row was done."""
+    if not claim.claimed_row.context.has_done_check or not claim.already_done():
         return False
     claim.complete()
     return True
 
 
-def tell(output: Output, claim: Claim, outcome: Outcome | None, why: str) -> None:
-    """Tell what became of a job: people only if it is not done, and not of a loss, which they were told of."""
+def print_outcome(output: CommandOutput, claim: Claim, outcome: Outcome | None, reason: str) -> None:
+    """Print the outcome of a job. For people only failures: lost claims are already printed."""
     if output.is_json:
-        output.record({"id": claim.id, "fence": claim.fence, "outcome": "lost" if outcome is None else str(outcome)})
+        output.print_record(
+            {"id": claim.id, "fence": claim.fence, "outcome": "lost" if outcome is None else str(outcome)}
+        )
     elif outcome not in {None, Outcome.COMPLETED}:
-        complain(f"job {claim.id!r} {outcome}: {why}")
+        print_error(f"job {claim.id!r} {outcome}: {reason}")
 
 
 COMMANDS = {"exec": execute}

@@ -2,17 +2,17 @@
 
 import click
 
-from tenure.cli.json_output import moment, record_of
-from tenure.cli.output import Output, with_output
-from tenure.cli.store_options import Place, with_place
+from tenure.cli.json_output import format_timestamp, to_record
+from tenure.cli.output import CommandOutput, with_output
+from tenure.cli.store_options import StoreTarget, with_store_options
 
 
-@click.command(short_help="Say why a job is not running.")
+@click.command(short_help="Explain why a job is not running.")
 @click.argument("id")
-@with_place
+@with_store_options
 @with_output
-def explain(place: Place, output: Output, id: str) -> None:
-    """Say why a job is not running: each condition of a claim, for this job, those that do not hold first.
+def explain(place: StoreTarget, output: CommandOutput, id: str) -> None:
+    """Explain why a job is not running: each condition for a claim, unmet conditions first.
 
     \b
     Examples:
@@ -22,16 +22,16 @@ def explain(place: Place, output: Output, id: str) -> None:
     with place.source() as store:
         explanation = store.explain(id)
     if explanation is None:
-        raise click.UsageError(f"there is no job {id!r}; `tenure jobs list` shows what there is")
+        raise click.UsageError(f"job {id!r} not found; list jobs with `tenure jobs list`")
     if output.is_json:
-        reasons = [record_of(reason) for reason in explanation.reasons]
-        state, now = explanation.job.state.value, moment(explanation.now)
-        output.record({"id": id, "state": state, "now": now, "verdict": explanation.verdict, "reasons": reasons})
-    output.say(explanation.verdict, "bold")
+        reasons = [to_record(reason) for reason in explanation.reasons]
+        state, now = explanation.job.state.value, format_timestamp(explanation.now)
+        output.print_record({"id": id, "state": state, "now": now, "verdict": explanation.verdict, "reasons": reasons})
+    output.print_text(explanation.verdict, "bold")
     for reason in explanation.reasons:
-        output.say(f"  {'+' if reason.holds else '-'} {reason.text}", "dim" if reason.holds else "red")
+        output.print_text(f"  {'+' if reason.holds else '-'} {reason.text}", "dim" if reason.holds else "red")
         if reason.remedy is not None:
-            output.say(f"      {reason.remedy}")
+            output.print_text(f"      {reason.remedy}")
 
 
 COMMANDS = {"explain": explain}

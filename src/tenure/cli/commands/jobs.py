@@ -1,4 +1,4 @@
-"""`tenure jobs …`: look at jobs, and move them."""
+"""`tenure jobs …`: list, show, retry, cancel, delete and purge jobs."""
 
 import sys
 from datetime import UTC, datetime, timedelta
@@ -8,24 +8,24 @@ from typing import Any
 import click
 
 from tenure.cli.bulk import Bulk
-from tenure.cli.bulk_moves import act_on, move_jobs
+from tenure.cli.bulk_moves import move_jobs, run_bulk
 from tenure.cli.filters import with_filters
-from tenure.cli.job_table import listed
+from tenure.cli.job_table import print_jobs
 from tenure.cli.json_output import job_record
-from tenure.cli.output import Output, with_output
+from tenure.cli.output import CommandOutput, with_output
 from tenure.cli.param_types import duration, rate
-from tenure.cli.selection import found, named, refuse_unless
-from tenure.cli.store_options import Place, with_place
+from tenure.cli.selection import find_matching, get_jobs, require_state
+from tenure.cli.store_options import StoreTarget, with_store_options
 from tenure.core.filters import Filters
 from tenure.core.job import FINISHED, State
 from tenure.core.operations import Move
 
-ENDS = sorted(each.value for each in FINISHED)
+FINISHED_STATES = sorted(each.value for each in FINISHED)
 
 
 @click.group(short_help="List, show, retry, cancel, delete and purge jobs.")
 def jobs() -> None:
-    """Look at jobs, and move them.
+    """List, show, retry, cancel, delete and purge jobs.
 
     \b
     Examples:
@@ -35,16 +35,16 @@ def jobs() -> None:
     """
 
 
-@jobs.command("list", short_help="List jobs, the newest first.")
+@jobs.command("list", short_help="List jobs, newest first.")
 @with_filters
 @click.option(
-    "--limit", "-n", type=click.IntRange(min=0), default=20, help="How many at most; 0 for all.", show_default=True
+    "--limit", "-n", type=click.IntRange(min=0), default=20, help="Maximum number; 0 for all.", show_default=True
 )
-@click.option("--oldest-first", is_flag=True, help="In the order in which they were enqueued.")
-@with_place
+@click.option("--oldest-first", is_flag=True, help="List in the order of enqueueing.")
+@with_store_options
 @with_output
-def list_(place: Place, output: Output, filters: Filters, limit: int, *, oldest_first: bool) -> None:
-    """List jobs, the newest first.
+def list_(place: StoreTarget, output: CommandOutput, filters: Filters, limit: int, *, oldest_first: bool) -> None:
+    """List jobs, newest first.
 
     \b
     Examples:
@@ -55,54 +55,54 @@ def list_(place: Place, output: Output, filters: Filters, limit: int, *, oldest_
     limit = min(limit, sys.maxsize - 1)
     with place.source() as store:
         wanted: Filters = {**filters, "newest_first": not oldest_first}
-        matching = found(store, wanted)
+        matching = find_matching(store, wanted)
         if output.is_json:
             for job in islice(matching, limit or None):
-                output.record(job_record(job))
+                output.print_record(job_record(job))
             return
         some = list(islice(matching, limit + 1 if limit else None))
     shown = some[:limit] if limit else some
     if not shown:
-        output.note("no job matches")
+        output.print_note("no matching jobs")
         return
-    listed(output, shown)
+    print_jobs(output, shown)
     if len(some) > len(shown):
-        output.note("there are more; --limit 0 lists all, `tenure stats` counts them")
+        output.print_note("more jobs match; use --limit 0 to list all, `tenure stats` to count")
 
 
-@jobs.command(short_help="Show all that is known of jobs.")
+@jobs.command(short_help="Show the details of jobs.")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@with_place
+@with_store_options
 @with_output
-def show(place: Place, output: Output, ids: tuple[str, ...]) -> None:
-    """Show all that is known of jobs: payload, result, history.
+def show(place: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> None:
+    """Show the details of jobs: payload, result, history.
 
     \b
     Examples:
       tenure jobs show 0199a3f0-…
       tenure jobs show 0199a3f0-… --json
     """
-    from tenure.cli.job_details import sheet_of
+    from tenure.cli.job_details import format_job
 
     with place.source() as store:
-        shown = named(store, ids)
+        shown = get_jobs(store, ids)
     for number, job in enumerate(shown):
         if output.is_json:
-            output.record(job_record(job))
+            output.print_record(job_record(job))
         else:
-            output.say("\n" * bool(number) + sheet_of(job, datetime.now(UTC)))
+            output.print_text("\n" * bool(number) + format_job(job, datetime.now(UTC)))
 
 
-def _choosing(command: Any) -> Any:
-    """Give a command what the verbs share that act on many."""
+def _with_selection(command: Any) -> Any:
+    """Add the options that retry and cancel share."""
     for each in (
         click.argument("ids", nargs=-1, metavar="[ID]..."),
         with_filters,
-        click.option("--all", "is_all", is_flag=True, help="Without a condition: all that can be."),
-        click.option("--reason", metavar="TEXT", help="Kept in the history of each job."),
-        click.option("--rate", type=rate, help="So many a second, minute or hour: 20/s, 600/m."),
-        click.option("--dry-run", is_flag=True, help="Only say which jobs it would be."),
-        with_place,
+        click.option("--all", "is_all", is_flag=True, help="All eligible jobs, without filters."),
+        click.option("--reason", metavar="TEXT", help="Reason, kept in the history of each job."),
+        click.option("--rate", type=rate, help="Maximum rate: 20/s, 600/m, 1000/h."),
+        click.option("--dry-run", is_flag=True, help="Only show which jobs are affected."),
+        with_store_options,
         with_output,
     )[::-1]:
         command = each(command)
@@ -110,45 +110,46 @@ def _choosing(command: Any) -> Any:
 
 
 @jobs.command(short_help="Queue failed or cancelled jobs again.")
-@_choosing
-def retry(place: Place, output: Output, **options: Any) -> int:
-    """Queue failed or cancelled jobs again, now and with fresh attempts.
+@_with_selection
+def retry(place: StoreTarget, output: CommandOutput, **options: Any) -> int:
+    """Queue failed or cancelled jobs again, due now and with all attempts.
 
-    Those that are named: all of them, or none. Or those that match every condition; of these the failed, unless --state
-    says otherwise. Ctrl-C stops between two batches.
+    Select jobs by ids or by filters. By ids, either all jobs are retried or none. By filters, a job must match all of
+    them; without --state, only failed jobs are retried. Ctrl-C stops between two batches.
 
     \b
     Examples:
       tenure jobs retry 0199a3f0-…
       tenure jobs retry --queue mail --error Timeout --since 1h --dry-run
-      tenure jobs retry --type send --rate 20/s --reason "the relay is back"
+      tenure jobs retry --type send --rate 20/s --reason "mail relay restored"
       tenure jobs retry --all
     """
     return move_jobs(Move.RETRY, place, output, **options)
 
 
 @jobs.command(short_help="Cancel queued jobs, and ask running ones to stop.")
-@_choosing
-def cancel(place: Place, output: Output, **options: Any) -> int:
+@_with_selection
+def cancel(place: StoreTarget, output: CommandOutput, **options: Any) -> int:
     """Cancel queued jobs, and ask running ones to stop.
 
-    Those that are named: all of them, or none. Or those that match every condition. Ctrl-C stops between two batches.
+    Select jobs by ids or by filters. By ids, either all jobs are cancelled or none. By filters, a job must match all
+    of them. Ctrl-C stops between two batches.
 
     \b
     Examples:
       tenure jobs cancel 0199a3f0-…
       tenure jobs cancel --queue mail --scheduled --dry-run
-      tenure jobs cancel --type report --reason "not needed any more"
+      tenure jobs cancel --type report --reason "no longer needed"
     """
     return move_jobs(Move.CANCEL, place, output, **options)
 
 
-@jobs.command(short_help="Forget finished jobs, by their ids.")
+@jobs.command(short_help="Delete finished jobs by id.")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@with_place
+@with_store_options
 @with_output
-def delete(place: Place, output: Output, ids: tuple[str, ...]) -> int:
-    """Forget finished jobs: all that are named, or none.
+def delete(place: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> int:
+    """Delete finished jobs by id: either all of them or none.
 
     \b
     Examples:
@@ -157,28 +158,34 @@ def delete(place: Place, output: Output, ids: tuple[str, ...]) -> int:
         xargs tenure jobs delete
     """
     with place.jobs() as store:
-        chosen = named(store, ids)
-        refuse_unless(FINISHED, "deleted", chosen)
-        return act_on(Bulk([job.id for job in chosen], rate=None, output=output), store.delete, "deleted", output)
+        chosen = get_jobs(store, ids)
+        require_state(FINISHED, "deleted", chosen)
+        return run_bulk(Bulk([job.id for job in chosen], rate=None, output=output), store.delete, "deleted", output)
 
 
-@jobs.command(short_help="Forget jobs that finished long ago.")
-@click.option("--older-than", type=duration, required=True, help="Finished at least so long ago: 12h, 7d.")
+@jobs.command(short_help="Delete jobs that finished long ago.")
+@click.option("--older-than", type=duration, required=True, help="Jobs finished at least this long ago: 12h, 7d.")
 @click.option(
     "--state",
     "-s",
     multiple=True,
-    type=click.Choice(ENDS),
-    help="Only in this state.",
+    type=click.Choice(FINISHED_STATES),
+    help="Only jobs in this state; repeatable.",
 )
-@click.option("--queue", "-q", multiple=True, metavar="NAME", help="Only of this queue.")
-@click.option("--dry-run", is_flag=True, help="Only count them.")
-@with_place
+@click.option("--queue", "-q", multiple=True, metavar="NAME", help="Only jobs of this queue; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Only count the jobs.")
+@with_store_options
 @with_output
 def purge(
-    place: Place, output: Output, older_than: float, state: tuple[str, ...], queue: tuple[str, ...], *, dry_run: bool
+    place: StoreTarget,
+    output: CommandOutput,
+    older_than: float,
+    state: tuple[str, ...],
+    queue: tuple[str, ...],
+    *,
+    dry_run: bool,
 ) -> None:
-    """Forget jobs that finished long ago. Workers do this by themselves, by the `keep` of the Jobs.
+    """Delete jobs that finished long ago. Workers also do this, after the times in `retention` of your Jobs.
 
     \b
     Examples:
@@ -194,8 +201,9 @@ def purge(
         else:
             number = store.purge(older_than, state=states, queue=queue or None)
     if output.is_json:
-        output.record({"purged": 0, "would_be": number} if dry_run else {"purged": number})
-    output.say(f"would be forgotten: {number:,}" if dry_run else f"forgotten: {number:,}")
+        output.print_record({"purged": 0, "would_be": number} if dry_run else {"purged": number})
+    counted = f"{number:,} job{'' if number == 1 else 's'}"
+    output.print_text(f"would delete {counted}" if dry_run else f"deleted {counted}")
 
 
 COMMANDS = {"jobs": jobs}

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from tenure.cli.output import Output, with_output
-from tenure.cli.store_options import Place, with_place
-from tenure.core.durations import shown_duration
-from tenure.core.operations import Column
+from tenure.cli.output import CommandOutput, with_output
+from tenure.cli.store_options import StoreTarget, with_store_options
+from tenure.core.durations import format_duration
+from tenure.core.operations import StatsColumn
 
 if TYPE_CHECKING:
     from tenure.core.operations import Stats
@@ -28,9 +28,9 @@ def queues() -> None:
 
 
 @queues.command("list", short_help="List the queues that have jobs or are paused.")
-@with_place
+@with_store_options
 @with_output
-def list_(place: Place, output: Output) -> None:
+def list_(place: StoreTarget, output: CommandOutput) -> None:
     """List the queues that have jobs or are paused.
 
     \b
@@ -38,7 +38,7 @@ def list_(place: Place, output: Output) -> None:
       tenure queues list
       tenure queues list --json
     """
-    from tenure.cli.json_output import moment
+    from tenure.cli.json_output import format_timestamp
 
     with place.jobs() as store:
         stats = store.stats()
@@ -46,32 +46,32 @@ def list_(place: Place, output: Output) -> None:
     oldest = _oldest_due(stats)
     if output.is_json:
         for name in names:
-            counts = {column: stats.total(column, queue=name) for column in get_args(Column)}
-            waits = {"oldest_due_at": moment(oldest[name]) if name in oldest else None}
-            output.record({"queue": name, "paused": name in stats.paused, **counts, **waits})
+            counts = {column: stats.total(column, queue=name) for column in get_args(StatsColumn)}
+            waits = {"oldest_due_at": format_timestamp(oldest[name]) if name in oldest else None}
+            output.print_record({"queue": name, "paused": name in stats.paused, **counts, **waits})
         return
     if not names:
-        output.note("there are no jobs")
+        output.print_note("no jobs")
         return
     now = datetime.now(UTC)
     rows = [
         [
             name,
-            *(f"{stats.total(column, queue=name):,}" for column in get_args(Column)),
-            shown_duration((now - oldest[name]).total_seconds()) if name in oldest else "",
+            *(f"{stats.total(column, queue=name):,}" for column in get_args(StatsColumn)),
+            format_duration((now - oldest[name]).total_seconds()) if name in oldest else "",
             "paused" if name in stats.paused else "",
         ]
         for name in names
     ]
-    output.table(["QUEUE", *(f"{column.upper()}#" for column in get_args(Column)), "OLDEST", ""], rows)
+    output.print_table(["QUEUE", *(f"{column.upper()}#" for column in get_args(StatsColumn)), "OLDEST", ""], rows)
 
 
-@queues.command(short_help="Let no claim take jobs of these queues.")
+@queues.command(short_help="Pause queues: their jobs are not claimed.")
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
-@with_place
+@with_store_options
 @with_output
-def pause(place: Place, output: Output, names: tuple[str, ...]) -> None:
-    """Let no claim take jobs of these queues. What runs goes on; jobs can be enqueued.
+def pause(place: StoreTarget, output: CommandOutput, names: tuple[str, ...]) -> None:
+    """Pause queues: their jobs are not claimed. Running jobs continue, and jobs can be enqueued.
 
     \b
     Examples:
@@ -80,18 +80,18 @@ def pause(place: Place, output: Output, names: tuple[str, ...]) -> None:
     with place.jobs() as store:
         store.pause(names)
         known = {row.queue for row in store.stats().rows}
-    _tell(output, names, "paused")
+    _print_queues(output, names, "paused")
     for name in names:
         if name not in known:
-            output.note(f"no job is in a queue {name!r} now")
+            output.print_note(f"queue {name!r} has no jobs at present")
 
 
-@queues.command(short_help="Let claims take jobs of these queues again.")
+@queues.command(short_help="Resume paused queues.")
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
-@with_place
+@with_store_options
 @with_output
-def resume(place: Place, output: Output, names: tuple[str, ...]) -> None:
-    """Let claims take jobs of these queues again.
+def resume(place: StoreTarget, output: CommandOutput, names: tuple[str, ...]) -> None:
+    """Resume paused queues: their jobs are claimed again.
 
     \b
     Examples:
@@ -100,17 +100,17 @@ def resume(place: Place, output: Output, names: tuple[str, ...]) -> None:
     with place.jobs() as store:
         paused = store.stats().paused
         store.resume(names)
-    _tell(output, names, "resumed")
+    _print_queues(output, names, "resumed")
     for name in names:
         if name not in paused:
-            output.note(f"{name!r} was not paused")
+            output.print_note(f"{name!r} was not paused")
 
 
-def _tell(output: Output, names: tuple[str, ...], done: str) -> None:
+def _print_queues(output: CommandOutput, names: tuple[str, ...], state: str) -> None:
     for name in names:
         if output.is_json:
-            output.record({"queue": name, "paused": done == "paused"})
-        output.say(f"{done}: {name}")
+            output.print_record({"queue": name, "paused": state == "paused"})
+        output.print_text(f"{state}: {name}")
 
 
 def _oldest_due(stats: "Stats") -> dict[str, datetime]:

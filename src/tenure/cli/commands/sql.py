@@ -4,23 +4,24 @@ from collections.abc import Mapping
 
 import click
 
-from tenure.cli.output import Output, with_output
+from tenure.cli.output import CommandOutput, with_output
 from tenure.cli.param_types import target as target_type
-from tenure.cli.store_options import Place, with_place
-from tenure.cli.targets import placed, table_of
-from tenure.core.checks import nearest
+from tenure.cli.store_options import StoreTarget, with_store_options
+from tenure.cli.targets import table_of, with_target
+from tenure.core.checks import did_you_mean
 
 
-@click.command(short_help="Print the statements that a store or a table runs.")
+@click.command(short_help="Print the SQL of a store or a Table.")
 @click.argument("operation", required=False)
 @click.argument("target", required=False, metavar="[MODULE:OBJECT]", type=target_type)
-@with_place
+@with_store_options
 @with_output
-def sql(place: Place, output: Output, operation: str | None, target: str | None) -> None:
-    """Print the statements that the store runs for an operation, or its schema; without one, list the operations.
+def sql(place: StoreTarget, output: CommandOutput, operation: str | None, target: str | None) -> None:
+    """Print the SQL that the store runs for OPERATION, or its schema. Without OPERATION, list the operations.
 
-    With MODULE:OBJECT, those of your Table: as they are sent, with its own names. `schema` is then all that
-    `tenure migrate MODULE:OBJECT` adds to the table, `functions` what other languages can call (PostgreSQL).
+    If MODULE:OBJECT is a Table: print the statements for the Table, with the names of its columns. Then `schema` prints
+    the statements that `tenure migrate MODULE:OBJECT` would run, and `functions` prints the functions for other
+    languages (PostgreSQL).
 
     \b
     Examples:
@@ -33,37 +34,37 @@ def sql(place: Place, output: Output, operation: str | None, target: str | None)
     """
     if target is None and operation is not None and ":" in operation:
         target, operation = target_type(operation), None
-    texts = _texts(placed(place, target))
+    texts = _load_sql(with_target(place, target))
     if operation is None:
         for name, text in texts.items():
             purpose = next((line.removeprefix("--").strip() for line in text.splitlines() if line.strip()), "")
             if output.is_json:
-                output.record({"operation": name, "purpose": purpose})
-            output.say(f"{name:<12} {purpose}")
+                output.print_record({"operation": name, "purpose": purpose})
+            output.print_text(f"{name:<12} {purpose}")
         return
     if operation not in texts:
         raise click.UsageError(
-            f"there is no operation {operation!r}{nearest(operation, texts)}; there are {', '.join(texts)}"
-            + (FUNCTIONS_ARE_POSTGRESQLS if operation == "functions" else "")
+            f"unknown operation {operation!r}{did_you_mean(operation, texts)} (operations: {', '.join(texts)})"
+            + (FUNCTIONS_HINT if operation == "functions" else "")
         )
     if output.is_json:
-        output.record({"operation": operation, "sql": texts[operation]})
-    output.say(texts[operation].rstrip())
+        output.print_record({"operation": operation, "sql": texts[operation]})
+    output.print_text(texts[operation].rstrip())
 
 
-FUNCTIONS_ARE_POSTGRESQLS = (
-    "; functions are for PostgreSQL: from another language, run what `tenure sql claim` and `tenure sql settle` print"
+FUNCTIONS_HINT = (
+    "; functions need PostgreSQL: from another language, run the SQL of `tenure sql claim` and `tenure sql settle`"
 )
 
 
-def _texts(place: Place) -> Mapping[str, str]:
-    from tenure.backends.urls import texts_of
+def _load_sql(place: StoreTarget) -> Mapping[str, str]:
+    from tenure.backends.urls import printable_sql_of
 
     table = table_of(place)
     if table is None:
-        return texts_of(place.url_of(place.named_jobs()))
+        return printable_sql_of(place.url_of(place.unchecked_jobs()))
     with table:
-        return table.texts()
+        return table.sql()
 
 
 COMMANDS = {"sql": sql}

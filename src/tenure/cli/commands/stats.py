@@ -7,38 +7,38 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from tenure.cli.json_output import record_of
-from tenure.cli.output import Output, coloured, with_output
+from tenure.cli.json_output import to_record
+from tenure.cli.output import CommandOutput, styled_text, with_output
 from tenure.cli.param_types import duration
-from tenure.cli.store_options import Place, with_place
+from tenure.cli.store_options import StoreTarget, with_store_options
 from tenure.client.table import Table
 from tenure.core.checks import EARLIEST
-from tenure.core.durations import shown_duration
-from tenure.core.operations import Column, Event
+from tenure.core.durations import format_duration
+from tenure.core.operations import Event, StatsColumn
 
-COLUMNS: tuple[Column, ...] = get_args(Column)
-OF_TABLES: tuple[Column, ...] = ("recovered", "prevented")
+COLUMNS: tuple[StatsColumn, ...] = get_args(StatsColumn)
+TABLE_COLUMNS: tuple[StatsColumn, ...] = ("recovered", "prevented")
 
 if TYPE_CHECKING:
     from tenure.core.operations import Stats
 
 
-@click.command(short_help="Count the jobs by queue, type and state.")
+@click.command(short_help="Count jobs by queue, type and state.")
 @click.option(
-    "--since", type=duration, default="1h", show_default=True, help="How far back to tell what happened, to 24h."
+    "--since", type=duration, default="1h", show_default=True, help="Period of the event counts, at most 24h."
 )
-@with_place
+@with_store_options
 @with_output
-def stats(place: Place, output: Output, since: float) -> None:
-    """Count the jobs by queue, type and state, and what happened lately.
+def stats(place: StoreTarget, output: CommandOutput, since: float) -> None:
+    """Count jobs by queue, type and state, and recent events.
 
     \b
-    Of what happened, two lines are worth a look:
-      expired   claims whose lease ran out; their jobs were taken over
-      refused   late endings of such claims: what would have been overwritten
+    Check the cause of these two events:
+      expired   claims whose lease expired; the jobs can be claimed again
+      refused   settlements of lost claims, which the store rejected
 
-    Of a table: "recovered" are rows whose holder died when the work was done already, "prevented" those whose next
-    taker found it done. Both were not done again.
+    For a Table: "recovered" counts rows whose holder died after the work was done; "prevented" counts rows whose work
+    was already done when the next holder checked. In both cases the work was not repeated.
 
     \b
     Examples:
@@ -54,54 +54,54 @@ def stats(place: Place, output: Output, since: float) -> None:
         happened[count.event] += count.number
     if output.is_json:
         for row in found.rows:
-            output.record({**record_of(row), "paused": row.queue in found.paused})
+            output.print_record({**to_record(row), "paused": row.queue in found.paused})
         if not is_table:
-            output.record({"since": since, **{event.value: happened[event] for event in Event}})
+            output.print_record({"since": since, **{event.value: happened[event] for event in Event}})
         return
     if is_table:
-        _list(output, found)
+        _print_table_stats(output, found)
         return
-    _tabulate(output, found, COLUMNS[: -len(OF_TABLES)])
-    said = {Event.OPERATOR: "moved by hand", Event.FAILED: "attempts failed"}
-    words = ", ".join(f"{happened[event]:,} {said.get(event, event)}" for event in Event if happened[event])
-    output.say(f"\nin the last {shown_duration(since)}: {words or 'nothing happened'}")
+    _print_stats(output, found, COLUMNS[: -len(TABLE_COLUMNS)])
+    labels = {Event.OPERATOR: "retried or cancelled by an operator", Event.FAILED: "attempts failed"}
+    activity = ", ".join(f"{happened[event]:,} {labels.get(event, event)}" for event in Event if happened[event])
+    output.print_text(f"\nlast {format_duration(since)}: {activity or 'no activity'}")
 
 
-def _list(output: Output, stats: "Stats") -> None:
-    """Show the one row that a table has; beside each other its numbers would not fit into a line."""
+def _print_table_stats(output: CommandOutput, stats: "Stats") -> None:
+    """Print the single row of a Table one number a line: all numbers do not fit beside each other."""
     if not stats.rows:
-        output.say("there are no rows to be worked on")
+        output.print_text("no rows to process")
     now = datetime.now(UTC)
     for row in stats.rows:
         numbers = [(column, f"{getattr(row, column):,}") for column in COLUMNS]
-        facts = [("table", row.type), *numbers, ("oldest", _age(row.oldest_due_at, now))]
-        output.say("\n".join(f"{name:<12} {text}" for name, text in facts if text))
+        facts = [("table", row.type), *numbers, ("oldest", _format_age(row.oldest_due_at, now))]
+        output.print_text("\n".join(f"{name:<12} {text}" for name, text in facts if text))
 
 
-def _tabulate(output: Output, stats: "Stats", columns: Sequence[Column]) -> None:
+def _print_stats(output: CommandOutput, stats: "Stats", columns: Sequence[StatsColumn]) -> None:
     if not stats.rows:
-        output.say("there are no jobs")
+        output.print_text("no jobs")
     now = datetime.now(UTC)
     rows = [
         [
             row.queue,
             row.type,
             *(f"{getattr(row, column):,}" for column in columns),
-            _age(row.oldest_due_at, now),
+            _format_age(row.oldest_due_at, now),
         ]
         for row in stats.rows
     ]
     if len(rows) > 1:
         rows.append(["all", "", *(f"{stats.total(column):,}" for column in columns), ""])
     if rows:
-        output.table(["QUEUE", "TYPE", *(f"{column.upper()}#" for column in columns), "OLDEST"], rows)
+        output.print_table(["QUEUE", "TYPE", *(f"{column.upper()}#" for column in columns), "OLDEST"], rows)
     if stats.paused:
-        output.show(coloured(f"paused: {', '.join(stats.paused)}", "yellow"))
+        output.print_renderable(styled_text(f"paused: {', '.join(stats.paused)}", "yellow"))
 
 
-def _age(since: datetime | None, now: datetime) -> str:
-    """Return how old that is; a row that has no such moment is due since ever."""
-    return "" if since is None or since <= EARLIEST else shown_duration((now - since).total_seconds())
+def _format_age(since: datetime | None, now: datetime) -> str:
+    """Format the age of the oldest due job. A row without a due time has none."""
+    return "" if since is None or since <= EARLIEST else format_duration((now - since).total_seconds())
 
 
 COMMANDS = {"stats": stats}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tenure.cli.exit_codes import Code
-from tenure.cli.output import Output, with_output
+from tenure.cli.exit_codes import ExitCode
+from tenure.cli.output import CommandOutput, with_output
 from tenure.cli.param_types import duration, size, target
 from tenure.core import checks
 
@@ -19,36 +19,42 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-MOST_PROCESSES = 256
+MAX_PROCESSES = 256
 
 
-def number_of_processes(value: str) -> int:
-    """Return a number of processes; `auto` is one for each processor."""
+def parse_processes(value: str) -> int:
+    """Parse a number of processes; `auto` means one for each CPU."""
     if value == "auto":
         return os.cpu_count() or 1
-    if not value.isdecimal() or not 1 <= int(value) <= MOST_PROCESSES:
-        raise click.BadParameter(f"{value!r} is no number of processes; write 1 to {MOST_PROCESSES}, or auto")
+    if not value.isdecimal() or not 1 <= int(value) <= MAX_PROCESSES:
+        raise click.BadParameter(f"invalid number of processes {value!r}: use 1 to {MAX_PROCESSES}, or auto")
     return int(value)
 
 
-def _options(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command what a worker can be told; it gets it as `options`, by the names of `Jobs.work`."""
+def _with_worker_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the worker options to a command, which receives them as `options`, named as in `Jobs.work`."""
 
-    @click.option("--queue", "-q", "queues", multiple=True, metavar="NAME", help="Only of this queue; may be repeated.")
-    @click.option("--type", "-t", "types", multiple=True, metavar="NAME", help="Only this task; may be repeated.")
+    @click.option("--queue", "-q", "queues", multiple=True, metavar="NAME", help="Only jobs of this queue; repeatable.")
+    @click.option("--type", "-t", "types", multiple=True, metavar="NAME", help="Only this task; repeatable.")
     @click.option(
-        "--concurrency", "-c", type=int, metavar="N", default=10, show_default=True, help="How many run at a time."
+        "--concurrency",
+        "-c",
+        type=int,
+        metavar="N",
+        default=10,
+        show_default=True,
+        help="Maximum number of runs at a time.",
     )
     @click.option(
         "--lease",
         type=duration,
         default="60s",
         show_default=True,
-        help="How long a job is held unless extended; a table has its own.",
+        help="Lease of a job; a Table sets its own lease.",
     )
-    @click.option("--grace", type=duration, default="30s", show_default=True, help="How long runs may take to end.")
-    @click.option("--drain", is_flag=True, help="End when nothing is due.")
-    @click.option("--name", metavar="NAME", help="Put before the name of each worker.")
+    @click.option("--grace", type=duration, default="30s", show_default=True, help="Time for runs to end at a stop.")
+    @click.option("--drain", is_flag=True, help="Exit when nothing is due.")
+    @click.option("--name", metavar="NAME", help="Prefix of the worker names.")
     @wraps(command)
     def call(*arguments: Any, **given: Any) -> R:
         names = ("queues", "types", "concurrency", "lease", "grace", "drain", "name")
@@ -58,36 +64,36 @@ def _options(command: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
-@click.command(short_help="Run the tasks of your Jobs, the rows of your tables.")
+@click.command(short_help="Run a worker for your Jobs and Tables.")
 @click.argument("targets", type=target, metavar="MODULE:OBJECT...", nargs=-1, required=True)
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module with tasks; may be repeated.")
-@_options
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import a module with tasks; repeatable.")
+@_with_worker_options
 @click.option(
     "--processes",
     "-p",
-    type=number_of_processes,
+    type=parse_processes,
     metavar="N",
-    help="So many workers, under a supervisor; auto: one a processor.",
+    help="Run N workers under a supervisor; auto: one for each CPU.",
 )
-@click.option("--max-jobs", type=click.IntRange(min=1), metavar="N", help="Replace a process after about so many runs.")
-@click.option("--max-memory", type=size, help="Replace a process that uses more: 512M, 2G.")
-@click.option("--reload", is_flag=True, help="Replace all when a Python file here changes; for development.")
-@click.option("--health", metavar="[HOST:]PORT", help="Serve /livez, /readyz and /metrics there.")
-@click.option("--until-eof", is_flag=True, help="Stop when the standard input ends: with whoever started this.")
-@click.option("--url", metavar="URL", help="Another store than that of the Jobs.")
+@click.option("--max-jobs", type=click.IntRange(min=1), metavar="N", help="Replace a process after about N runs.")
+@click.option("--max-memory", type=size, help="Replace a process that uses more memory: 512M, 2G.")
+@click.option("--reload", is_flag=True, help="Replace all processes when a Python file changes; for development.")
+@click.option("--health", metavar="[HOST:]PORT", help="Serve /livez, /readyz and /metrics.")
+@click.option("--until-eof", is_flag=True, help="Stop when the standard input closes, as when the parent process dies.")
+@click.option("--url", metavar="URL", help="Replace the store of the Jobs.")
 @click.option(
-    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="For whom."
+    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Log format."
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="How much.",
+    help="Log level.",
 )
 @with_output
 def work(
-    output: Output,
+    output: CommandOutput,
     options: "WorkerOptions",
     targets: tuple[str, ...],
     imports: tuple[str, ...],
@@ -102,17 +108,17 @@ def work(
     reload: bool,
     until_eof: bool,
 ) -> int:
-    """Run the tasks of your Jobs, until SIGTERM or Ctrl-C; a second one does not wait for what runs.
+    """Run a worker until SIGTERM or Ctrl-C. A second signal stops the worker without waiting for running jobs.
 
-    MODULE:OBJECT is the Jobs, such as app:jobs, found from this folder. Its tasks are those of the modules that are
-    imported with it, and of each --import. It may also be a Table with a handler, whose rows are then run. Of several,
-    so many run at a time as --concurrency says, in all; --queue, --type and --lease are about jobs.
+    MODULE:OBJECT is a Jobs, such as app:jobs, or a Table with a handler; the module is searched in the current folder
+    first. The worker runs the tasks of all imported modules: MODULE, the modules that it imports, and each --import.
+    --concurrency is the limit for all sources together. --queue, --type and --lease apply to jobs, not to a Table.
 
-    With --processes, --max-jobs, --max-memory or --reload there is a supervisor: it starts the workers as processes of
-    their own and watches over them. When one dies, what it had started counts as crashed at once, what it had only
-    claimed is given back, and it is started again.
+    With --processes, --max-jobs, --max-memory or --reload, a supervisor runs each worker in a process of its own. When
+    a process dies, its started jobs count a crash at once, its buffered jobs are released, and the supervisor starts
+    another process.
 
-    With --drain the exit code is 0 if all that ran was completed, 1 if something was not, 3 if nothing was due.
+    With --drain the exit code is 0 if all runs were completed, 1 if not, 3 if nothing was due.
 
     \b
     Examples:
@@ -124,22 +130,22 @@ def work(
       tenure work app:jobs --reload --log-level debug
     """
     from tenure.cli import work as working
-    from tenure.supervisor import How, Plan, supervised
+    from tenure.supervisor import ExitReason, SupervisorConfig, take_supervisor_link
 
-    parent = supervised()
-    work = working.Work(
+    parent = take_supervisor_link()
+    work = working.WorkConfig(
         targets=targets, imports=imports, url=url, options=options, log_format=log_format, log_level=log_level
     )
-    work.log()
+    work.configure_logging()
     if parent is not None:
-        return _code(working.run(work, parent=parent), is_drain=work.is_drain)
+        return _exit_code(working.run(work, parent=parent), is_drain=work.is_drain)
     if not (processes or max_jobs or max_memory or reload):
         summary, code = working.run(work, health=health, until_eof=until_eof), None
     else:
         ending = working.supervise(
-            Plan(
-                command=working.command_of(work),
-                reap_command=working.reap_command_of(work),
+            SupervisorConfig(
+                command=working.worker_command(work),
+                reap_command=working.reap_command(work),
                 processes=processes or 1,
                 grace=checks.seconds("grace", options["grace"]),
                 drain=work.is_drain,
@@ -151,20 +157,20 @@ def work(
             until_eof=until_eof,
         )
         summary = ending.summary
-        code = Code.MISUSE if ending.how in {How.MISUSED, How.GAVE_UP} else None
+        code = ExitCode.MISUSE if ending.reason in {ExitReason.START_REJECTED, ExitReason.NEVER_READY} else None
         if code is None and work.is_drain and ending.deaths:
-            # What ran in a process that died is in no summary, and was not completed there.
-            code = Code.FAILED
+            # The runs of a process that died are in no summary, and were not completed there.
+            code = ExitCode.FAILED
     if output.is_json:
-        output.record(summary.counts())
-    return _code(summary, is_drain=work.is_drain) if code is None else code
+        output.print_record(summary.counts())
+    return _exit_code(summary, is_drain=work.is_drain) if code is None else code
 
 
-def _code(summary: "Summary", *, is_drain: bool) -> int:
-    """Return how a worker ended: one that was stopped, well; one that drained, by what it found and did."""
+def _exit_code(summary: "Summary", *, is_drain: bool) -> int:
+    """Return the exit code: success for a stopped worker; for a drained worker, by its summary."""
     if not is_drain or summary.completed == summary.total > 0:
-        return Code.DONE
-    return Code.FAILED if summary.total > summary.released else Code.NOTHING_DUE
+        return ExitCode.DONE
+    return ExitCode.FAILED if summary.total > summary.released else ExitCode.NOTHING_DUE
 
 
 COMMANDS = {"work": work}

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tenure.cli.json_output import moment, record_of
-from tenure.cli.output import Output, with_output
-from tenure.cli.store_options import Place, with_place
-from tenure.core.durations import shown_duration
+from tenure.cli.json_output import format_timestamp, to_record
+from tenure.cli.output import CommandOutput, with_output
+from tenure.cli.store_options import StoreTarget, with_store_options
+from tenure.core.durations import format_duration
 from tenure.core.job import State
 
 if TYPE_CHECKING:
     from tenure.core.job import Job
-    from tenure.core.operations import Worker
+    from tenure.core.operations import WorkerInfo
 
-QUIET = 5.0
-"""Seconds from which on a worker that stands still is marked."""
+BLOCKED_AFTER = 5.0
+"""Seconds after which a blocked worker is marked."""
 
 
-@click.command(short_help="Show the workers, and what they hold.")
-@with_place
+@click.command(short_help="List workers and the jobs that they hold.")
+@with_store_options
 @with_output
-def workers(place: Place, output: Output) -> None:
-    """Show the workers that give signs of life, and what each holds since when.
+def workers(place: StoreTarget, output: CommandOutput) -> None:
+    """List the live workers and the jobs that they hold.
 
-    Below them, holders that give none: claims by hand, and workers that may be dead.
+    Then list holders without a heartbeat: clients that claimed jobs by hand, and workers that may be dead.
 
     \b
     Examples:
@@ -41,43 +41,44 @@ def workers(place: Place, output: Output) -> None:
             held[job.worker or ""].append(job)
     if output.is_json:
         for worker in known:
-            output.record({**record_of(worker), "holds": _records(held.pop(worker.name, []))})
+            output.print_record({**to_record(worker), "holds": _records(held.pop(worker.name, []))})
         for name, jobs in sorted(held.items()):
-            output.record({"name": name, "beat_at": None, "holds": _records(jobs)})
+            output.print_record({"name": name, "beat_at": None, "holds": _records(jobs)})
         return
     now = datetime.now(UTC)
     if not known:
-        output.say("no worker gives a sign of life")
+        output.print_text("no live workers")
     for worker in known:
-        for line in _lines(worker, held.pop(worker.name, []), now):
-            output.say(line)
+        for line in _format_worker(worker, held.pop(worker.name, []), now):
+            output.print_text(line)
     for name, jobs in sorted(held.items()):
-        output.say(f"{name}  gives no sign of life: a claim by hand, or dead")
+        output.print_text(f"{name}  no heartbeat (claimed by hand, or dead)")
         for job in jobs:
-            output.say(_held(job, now))
+            output.print_text(_format_held_job(job, now))
 
 
-def _lines(worker: "Worker", jobs: "Sequence[Job]", now: datetime) -> list[str]:
-    from tenure.cli import formatting as words
+def _format_worker(worker: "WorkerInfo", jobs: "Sequence[Job]", now: datetime) -> list[str]:
+    from tenure.cli import formatting
 
     queues = "every queue" if worker.queues is None else f"the queues {', '.join(worker.queues)}"
     types = "every type" if worker.types is None else ", ".join(worker.types)
-    quiet = f", stands still for {shown_duration(worker.quiet_for)}" if worker.quiet_for > QUIET else ""
+    quiet = f", blocked for {format_duration(worker.quiet_for)}" if worker.quiet_for > BLOCKED_AFTER else ""
+    heartbeat = f"last heartbeat {formatting.format_relative(worker.beat_at, now)}"
     return [
         worker.name,
         f"  on {worker.host}, pid {worker.pid}, tenure {worker.version}",
-        f"  started {words.ago(worker.started_at, now)}, last beat {words.ago(worker.beat_at, now)}{quiet}",
-        "  stops: it takes no more" if worker.is_stopping else f"  takes {types} from {queues}",
+        f"  started {formatting.format_relative(worker.started_at, now)}, {heartbeat}{quiet}",
+        "  stopping: claims no more jobs" if worker.is_stopping else f"  runs {types} from {queues}",
         f"  holds {len(jobs):,}" + ("" if worker.is_stopping else f", runs up to {worker.concurrency:,} at a time"),
-        *(_held(job, now) for job in jobs),
+        *(_format_held_job(job, now) for job in jobs),
     ]
 
 
-def _held(job: "Job", now: datetime) -> str:
-    from tenure.cli import formatting as words
+def _format_held_job(job: "Job", now: datetime) -> str:
+    from tenure.cli import formatting
 
-    since = shown_duration((now - job.started_at).total_seconds()) if job.started_at else "?"
-    until = f", lease ends {words.ago(job.leased_until, now)}" if job.leased_until else ""
+    since = format_duration((now - job.started_at).total_seconds()) if job.started_at else "?"
+    until = f", lease expires {formatting.format_relative(job.leased_until, now)}" if job.leased_until else ""
     return f"    {job.id}  {job.type}, for {since}, fence {job.fence}{until}"
 
 
@@ -89,8 +90,8 @@ def _records(jobs: "Sequence[Job]") -> list[dict[str, Any]]:
             "queue": job.queue,
             "fence": job.fence,
             "attempt": job.attempts,
-            "started_at": moment(job.started_at) if job.started_at else None,
-            "leased_until": moment(job.leased_until) if job.leased_until else None,
+            "started_at": format_timestamp(job.started_at) if job.started_at else None,
+            "leased_until": format_timestamp(job.leased_until) if job.leased_until else None,
         }
         for job in jobs
     ]

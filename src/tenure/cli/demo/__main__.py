@@ -1,7 +1,7 @@
-"""The command: arguments, signals, exit codes.
+"""The demo as a command: arguments, signals, exit codes.
 
-0: all lines hold. 1: one does not, or the demo could not be played to its end. 2: it cannot be played here, or not
-with these arguments. 130, 143 and the like: ended by a signal.
+0: all lines of the report hold. 1: a line does not hold, or the demo failed. 2: the demo cannot run on this system, or
+not with these arguments. 130, 143 and the like: ended by a signal.
 """
 
 import argparse
@@ -16,107 +16,109 @@ from types import FrameType
 from typing import NoReturn
 
 import tenure
-from tenure.cli.demo.crew import WORKERS, WorkerFailed, crew_on, place_of, url_of
-from tenure.cli.demo.report import Line, examine
-from tenure.cli.demo.screen import Records, Screen
-from tenure.cli.demo.story import Story, StoryHangs
+from tenure.cli.demo.crew import WORKERS, WorkerFailed, short_url, start_workers, url_of
+from tenure.cli.demo.report import ReportLine, build_report
+from tenure.cli.demo.screen import JsonScreen, Screen
+from tenure.cli.demo.story import Story, StoryTimeout
 from tenure.cli.demo.traces import create_receipts
 from tenure.signals import SIGNALS, StopSignals
 
-FILE = "demo.db"
-HASTE = 0.5
-"""Seconds that this process waits for other writers when one of them may be frozen by it."""
+STORE_FILE = "demo.db"
+SHORT_LOCK_TIMEOUT = 0.5
+"""Seconds to wait for other writers while one of them may be frozen."""
 
 
-class Unplayable(Exception):  # noqa: N818 - it names the fact
-    """Why there can be no demo here."""
+class DemoUnavailable(Exception):  # noqa: N818 - named after the fact
+    """The demo cannot run here."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = parsed(arguments)
+    options = parse_arguments(arguments)
     keep: Path | None = options.keep
     if sys.platform == "win32":
-        return complain(Unplayable("this freezes processes, which Windows cannot; see it on Linux or macOS"), 2)
-    # Whoever closed it does not want to see anything.
+        return print_error(
+            DemoUnavailable("the demo freezes processes, which Windows does not support; run it on Linux or macOS"), 2
+        )
+    # The standard output may be closed; then print nothing.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     try:
-        with signals_raised(), folder(keep) as place:
-            return show(place / FILE, Records() if options.json else Screen(), is_kept=keep is not None)
+        with raise_on_signals(), store_folder(keep) as folder:
+            return run_demo(folder / STORE_FILE, JsonScreen() if options.json else Screen(), is_kept=keep is not None)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except Unplayable as exc:
-        return complain(exc, 2)
-    except (WorkerFailed, StoryHangs, tenure.TenureError) as exc:
-        return complain(exc, 1)
+    except DemoUnavailable as exc:
+        return print_error(exc, 2)
+    except (WorkerFailed, StoryTimeout, tenure.TenureError) as exc:
+        return print_error(exc, 1)
     except OSError as exc:
-        # What stands in the buffer could not be written, and is not to be tried again at exit.
+        # Drop the buffer that could not be written, or Python writes it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1 if isinstance(exc, BrokenPipeError) else complain(exc, 1)
+        return 1 if isinstance(exc, BrokenPipeError) else print_error(exc, 1)
 
 
-def show(path: Path, screen: Screen, *, is_kept: bool) -> int:
-    """Play the demo on a new store in this file; return the exit code."""
-    screen.say(f"Jobs in one SQLite file, and a supervisor with {WORKERS} workers that race for them.", "bold")
-    screen.say("The effect of a job is a receipt, written in the transaction that completes it.", "bold")
-    screen.say("")
+def run_demo(path: Path, screen: Screen, *, is_kept: bool) -> int:
+    """Run the demo on a new store in this file; return the exit code."""
+    screen.print_line(f"A supervisor runs {WORKERS} workers, which race for the jobs in one SQLite file.", "bold")
+    screen.print_line("Each job writes a receipt in the transaction that completes the job.", "bold")
+    screen.print_line("")
     prepare(path)
-    with tenure.Jobs(url_of(path)) as jobs, tenure.Jobs(url_of(path, timeout=HASTE)) as hasty:
-        with crew_on(path) as crew, screen.live():
-            played = Story(jobs, hasty, path, crew, screen).play()
-        lines = examine(jobs, path, played)
-    code = conclude(screen, lines)
+    with tenure.Jobs(url_of(path)) as jobs, tenure.Jobs(url_of(path, timeout=SHORT_LOCK_TIMEOUT)) as short_timeout_jobs:
+        with start_workers(path) as group, screen.live():
+            facts = Story(jobs, short_timeout_jobs, path, group, screen).play()
+        lines = build_report(jobs, path, facts)
+    code = print_report(screen, lines)
     if is_kept:
-        screen.say(f"The store is kept; look into it with: tenure stats --url {place_of(path)}")
-    screen.say("Next: docs/tutorial.md leads from nothing to a worker; README.md has the idea,")
-    screen.say("docs/guarantees.md what is promised and which tests hold it.")
+        screen.print_line(f"The store is kept. Inspect it with: tenure stats --url {short_url(path)}")
+    screen.print_line("Next: docs/tutorial.md for a first worker, README.md for the idea,")
+    screen.print_line("docs/guarantees.md for the guarantees and their tests.")
     return code
 
 
-def conclude(screen: Screen, lines: Sequence[Line]) -> int:
-    """Show what was found; return the exit code."""
-    screen.say("\nWhat the store says now:", "bold")
-    screen.tabulate(lines)
+def print_report(screen: Screen, lines: Sequence[ReportLine]) -> int:
+    """Print the report; return the exit code."""
+    screen.print_line("\nThe result, counted in the store:", "bold")
+    screen.print_report(lines)
     wrong = sum(not line.holds for line in lines)
     if wrong:
-        screen.say(f"\nNot as promised: {wrong} of {len(lines)} lines.", "bold red")
+        screen.print_line(f"\n{wrong} of {len(lines)} lines do not hold.", "bold red")
         return 1
-    screen.say(f"\nAll {len(lines)} lines hold.", "bold green")
+    screen.print_line(f"\nAll {len(lines)} lines hold.", "bold green")
     return 0
 
 
 def prepare(path: Path) -> None:
-    """Make a store in this file, and an empty table of receipts in it."""
+    """Create a store in this file, with an empty table of receipts."""
     try:
         with tenure.Jobs(url_of(path)) as jobs:
             jobs.stats()
         create_receipts(path)
     except (tenure.TenureError, ImportError) as exc:
-        raise Unplayable(str(exc)) from exc
+        raise DemoUnavailable(str(exc)) from exc
 
 
 @contextmanager
-def folder(keep: Path | None) -> Iterator[Path]:
-    """Give the folder for the store: the one that is to be kept, or one that is gone afterwards."""
+def store_folder(keep: Path | None) -> Iterator[Path]:
+    """Yield the folder for the store: `keep`, or a temporary folder."""
     if keep is None:
         try:
             temporary = tempfile.TemporaryDirectory(prefix="tenure-demo-", ignore_cleanup_errors=True)
         except OSError as exc:
-            raise Unplayable(f"there is no folder for temporary files: {exc.strerror}; use --keep FOLDER") from exc
+            raise DemoUnavailable(f"cannot create a temporary folder: {exc.strerror}; use --keep FOLDER") from exc
         with temporary as name:
             yield Path(name)
         return
     try:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise Unplayable(f"{str(keep)!r} cannot be made: {exc.strerror}") from exc
-    if (keep / FILE).exists():
-        raise Unplayable(f"{str(keep / FILE)!r} is there already; remove it, or name another folder")
+        raise DemoUnavailable(f"cannot create folder {str(keep)!r}: {exc.strerror}") from exc
+    if (keep / STORE_FILE).exists():
+        raise DemoUnavailable(f"{str(keep / STORE_FILE)!r} already exists; remove it, or use another folder")
     yield keep.resolve()
 
 
 @contextmanager
-def signals_raised() -> Iterator[None]:
-    """Have signals that would end this process raise instead, so that nothing is left behind."""
+def raise_on_signals() -> Iterator[None]:
+    """Make stop signals raise an exception, so that processes and files are cleaned up."""
 
     def end(number: int, _: FrameType | None) -> NoReturn:
         # A second signal would interrupt the clean-up.
@@ -131,22 +133,22 @@ def signals_raised() -> Iterator[None]:
         signals.restore()
 
 
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return what was asked for; end the program if the arguments make no sense."""
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments; exit if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="tenure.cli.demo",
-        description="Show it at work: workers race; one is killed and replaced, one is frozen and comes back too late.",
+        description="Watch workers race for jobs: one is killed and replaced, one is frozen and resumes too late.",
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--keep", metavar="FOLDER", type=Path, help=f"leave the store there, in the file {FILE}, and the log"
+        "--keep", metavar="FOLDER", type=Path, help=f"keep the store, in the file {STORE_FILE}, and the log in FOLDER"
     )
-    parser.add_argument("--json", action="store_true", help="print only what the store says in the end, as JSON lines")
+    parser.add_argument("--json", action="store_true", help="print only the report, as JSON lines")
     return parser.parse_args(arguments)
 
 
-def complain(why: Exception, code: int) -> int:
-    print(f"tenure.cli.demo: {why}", file=sys.stderr)
+def print_error(error: Exception, code: int) -> int:
+    print(f"tenure demo: {error}", file=sys.stderr)
     return code
 
 

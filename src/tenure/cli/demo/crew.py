@@ -1,6 +1,6 @@
-"""The supervisor and its workers, as this process has them in hand: started, frozen, thawed, killed, ended in any case.
+"""Control the processes of the demo: start the supervisor, freeze, resume and kill workers, and always clean up.
 
-This process is the parent of the supervisor alone. The workers are known by what they tell the store of themselves.
+This process is the parent of the supervisor only. It finds the workers in the registry of the store.
 """
 
 import os
@@ -17,164 +17,167 @@ from pathlib import Path
 from urllib.parse import quote
 
 import tenure
-from tenure.cli.demo.app import STARTS
-from tenure.cli.demo.traces import starts_beside
+from tenure.cli.demo.app import STARTS_VARIABLE
+from tenure.cli.demo.traces import starts_path
 
 WORKERS = 4
 CONCURRENCY = 4
 LEASE = 6.0
-"""Seconds. Longer than it takes to take back what a killed worker held, even on a slow machine."""
-PATIENCE = 30.0
-"""Seconds to wait for other writers; on a slow disk, with four of them, that can be long."""
-STOPPING = 0.5
-"""Seconds until a process that was told to stop has stopped, where the system does not tell of its threads."""
+"""Seconds. Longer than the supervisor needs to reap the claims of a killed worker, even on a slow machine."""
+LOCK_TIMEOUT = 30.0
+"""Seconds to wait for other writers. Four writers on a slow disk can take long."""
+STOP_DELAY = 0.5
+"""Seconds to wait after SIGSTOP where the system does not show the state of threads."""
 GRACE = 2.0
-"""Seconds that a worker may take to end its runs when it is told to end."""
-MARGIN = 8.0
-"""Seconds that the supervisor may take beyond that."""
-LOGGED = re.compile(r"\d\d:\d\d:\d\d |\s")
-"""How a line of a log begins, or what is below its first line."""
+"""Seconds for a worker to finish its runs at a stop."""
+SUPERVISOR_STOP_MARGIN = 8.0
+"""Additional seconds for the supervisor to end."""
+LOG_LINE = re.compile(r"\d\d:\d\d:\d\d |\s")
+"""Matches the first line of a log record, or a continuation line."""
 
 
-class WorkerFailed(Exception):  # noqa: N818 - it names the fact
-    """A process ended that was not to."""
+class WorkerFailed(Exception):  # noqa: N818 - named after the fact
+    """A process of the demo ended unexpectedly."""
 
 
-class Fate(StrEnum):
+class WorkerState(StrEnum):
     WORKING = "works"
     KILLED = "killed"
     FROZEN = "frozen"
 
 
 @dataclass(slots=True)
-class Member:
-    """One worker process, by the number in which it came."""
+class WorkerProcess:
+    """A worker process, numbered in the order of its start."""
 
     number: int
     name: str
     pid: int
-    fate: Fate = Fate.WORKING
+    state: WorkerState = WorkerState.WORKING
 
     def __str__(self) -> str:
         return f"worker {self.number} (pid {self.pid})"
 
     def freeze(self) -> None:
-        """Stop the worker at any point of its work; return when all its threads have stopped."""
-        # First: if this is interrupted, it is thawed all the same.
-        self.fate = Fate.FROZEN
+        """Stop the process with SIGSTOP; return when all its threads have stopped."""
+        # Set first: after an interrupt, the clean-up resumes all frozen workers.
+        self.state = WorkerState.FROZEN
         self._send(signal.SIGSTOP)
-        until_stopped(self.pid)
+        wait_until_stopped(self.pid)
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         self._send(signal.SIGCONT)
-        self.fate = Fate.WORKING
+        self.state = WorkerState.WORKING
 
     def kill(self) -> None:
         self._send(signal.SIGKILL)
-        self.fate = Fate.KILLED
+        self.state = WorkerState.KILLED
 
     def _send(self, number: signal.Signals) -> None:
         try:
             os.kill(self.pid, number)
         except ProcessLookupError:
-            raise WorkerFailed(f"{self} is gone, and was not to be") from None
+            raise WorkerFailed(f"{self} has ended unexpectedly") from None
 
 
-def until_stopped(pid: int) -> None:
-    """Wait until a process that was told to stop has stopped.
+def wait_until_stopped(pid: int) -> None:
+    """Wait until SIGSTOP has taken effect.
 
-    Each of its threads goes on until it has its turn, which takes a while on a busy machine: it may still take a lock.
+    A thread runs on until it is scheduled and sees the signal, which takes a while on a busy machine. It may still
+    take a lock.
     """
     threads = Path(f"/proc/{pid}/task")
     if not threads.exists():
-        time.sleep(STOPPING)
+        time.sleep(STOP_DELAY)
     with suppress(OSError):
-        while any(_state_of(each) in "RSD" for each in threads.iterdir()):
+        while any(_thread_state(each) in "RSD" for each in threads.iterdir()):
             time.sleep(0.01)
 
 
-def _state_of(thread: Path) -> str:
+def _thread_state(thread: Path) -> str:
     _, _, after_name = (thread / "stat").read_text().rpartition(") ")
     return after_name[0]
 
 
-class Crew:
-    """A supervisor of so many workers on this store. What they log goes into a file beside it."""
+class WorkerGroup:
+    """A supervisor and its workers. Their log is a file beside the store."""
 
     def __init__(self, path: Path) -> None:
-        self.members: list[Member] = []
-        """All workers that have told of themselves, those that are no more included."""
+        self.workers: list[WorkerProcess] = []
+        """All registered workers, including ended workers."""
         self._log = path.with_suffix(".log")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command_on(path),
-                # It ends with this pipe, and so with this process, whatever ends that.
+                supervisor_command(path),
+                # The supervisor stops when the pipe closes, so it never outlives the demo.
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, STARTS: str(starts_beside(path)), "NO_COLOR": "1"},
-                # Out of reach of the terminal's Ctrl-C.
+                env={**os.environ, STARTS_VARIABLE: str(starts_path(path)), "NO_COLOR": "1"},
+                # Ctrl-C in the terminal must not reach the supervisor.
                 process_group=0,
             )
 
-    def meet(self, workers: Iterable[tenure.Worker]) -> None:
-        """Take in those that are new."""
-        known = {each.name for each in self.members}
-        for each in sorted(workers, key=lambda each: each.started_at):
+    def add_registered(self, registered: Iterable[tenure.WorkerInfo]) -> None:
+        """Add newly registered workers."""
+        known = {each.name for each in self.workers}
+        for each in sorted(registered, key=lambda each: each.started_at):
             if each.name not in known:
-                self.members.append(Member(len(self.members) + 1, each.name, each.pid))
+                self.workers.append(WorkerProcess(len(self.workers) + 1, each.name, each.pid))
 
     def numbers_of(self, names: Iterable[str | None]) -> str:
-        """Return the numbers of those with these names, as a sentence has them."""
+        """Return the numbers of the workers with these names, separated by commas."""
         wanted = set(names)
-        return ", ".join(str(each.number) for each in self.members if each.name in wanted)
+        return ", ".join(str(each.number) for each in self.workers if each.name in wanted)
 
-    def working(self) -> list[Member]:
-        return [each for each in self.members if each.fate is Fate.WORKING]
+    def running(self) -> list[WorkerProcess]:
+        return [each for each in self.workers if each.state is WorkerState.WORKING]
 
     def check(self) -> None:
-        """Raise if a process ended that was not to."""
+        """Raise if a process ended unexpectedly."""
         if self._process.poll() is not None:
-            raise WorkerFailed(f"the supervisor ended with code {self._process.returncode}{self._last_words()}")
-        if sum(each.fate is not Fate.KILLED for each in self.members) > WORKERS:
-            raise WorkerFailed(f"a worker ended that was not to, and was replaced{self._last_words()}")
+            raise WorkerFailed(f"the supervisor ended with code {self._process.returncode}{self._last_output()}")
+        if sum(each.state is not WorkerState.KILLED for each in self.workers) > WORKERS:
+            raise WorkerFailed(f"a worker ended unexpectedly and was replaced{self._last_output()}")
 
-    def end(self) -> None:
-        """Tell the supervisor to end, and wait until it has, with its workers; raise if it did not, or not well."""
+    def stop(self) -> None:
+        """Stop the supervisor and its workers. Raise if the supervisor does not end in time, or fails."""
         self._process.terminate()
         try:
-            code = self._process.wait(GRACE + MARGIN)
+            code = self._process.wait(GRACE + SUPERVISOR_STOP_MARGIN)
         except subprocess.TimeoutExpired:
-            raise WorkerFailed(f"the supervisor did not end within {GRACE + MARGIN:g} s{self._last_words()}") from None
+            raise WorkerFailed(
+                f"the supervisor did not end within {GRACE + SUPERVISOR_STOP_MARGIN:g} s{self._last_output()}"
+            ) from None
         if code != 0:
-            raise WorkerFailed(f"the supervisor ended with code {code}{self._last_words()}")
+            raise WorkerFailed(f"the supervisor ended with code {code}{self._last_output()}")
 
-    def clear_away(self) -> None:
-        """End what is left, however it is."""
-        for each in self.members:
-            if each.fate is Fate.FROZEN:
-                # It may be gone, and then that is all right.
+    def clean_up(self) -> None:
+        """End all remaining processes, also after an error."""
+        for each in self.workers:
+            if each.state is WorkerState.FROZEN:
+                # The worker may have ended already.
                 with suppress(WorkerFailed):
-                    each.thaw()
+                    each.resume()
         if self._process.poll() is None:
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE + MARGIN)
-        # Workers without a supervisor end by themselves.
+                self._process.wait(GRACE + SUPERVISOR_STOP_MARGIN)
+        # Workers end by themselves when their supervisor is gone.
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
 
-    def _last_words(self) -> str:
-        """Return what was last said of why something ended: by a process itself, or else in its log."""
+    def _last_output(self) -> str:
+        """Return the last line of the output that is not a log record, or else the last log line."""
         lines = self._log.read_text(errors="replace").splitlines()
-        reasons = [line for line in lines if not LOGGED.match(line)]
+        reasons = [line for line in lines if not LOG_LINE.match(line)]
         return f": {(reasons or lines)[-1]}" if lines else ""
 
 
-def command_on(path: Path) -> list[str]:
-    """Return the command that works on this store."""
+def supervisor_command(path: Path) -> list[str]:
+    """Return the command line of the supervisor for this store."""
     options = {
         "--url": url_of(path),
         "--processes": WORKERS,
@@ -183,25 +186,25 @@ def command_on(path: Path) -> list[str]:
         "--grace": GRACE,
         "--log-level": "info",
     }
-    told = [f"{name}={value}" for name, value in options.items()]
-    return [sys.executable, "-m", "tenure.cli", "work", "tenure.cli.demo.app:jobs", *told, "--until-eof"]
+    arguments = [f"{name}={value}" for name, value in options.items()]
+    return [sys.executable, "-m", "tenure.cli", "work", "tenure.cli.demo.app:jobs", *arguments, "--until-eof"]
 
 
-def url_of(path: Path, *, timeout: float = PATIENCE) -> str:
+def url_of(path: Path, *, timeout: float = LOCK_TIMEOUT) -> str:
     """Return the URL of the store in this file; `timeout` is how long to wait for other writers."""
-    return f"{place_of(path)}?timeout={timeout:g}"
+    return f"{short_url(path)}?timeout={timeout:g}"
 
 
-def place_of(path: Path) -> str:
-    """Return the same as a user would write it."""
+def short_url(path: Path) -> str:
+    """Return the URL as a user would write it."""
     return f"sqlite:///{quote(str(path))}"
 
 
 @contextmanager
-def crew_on(path: Path) -> Iterator[Crew]:
-    """Start a supervisor and its workers on this store; on leaving, none is left."""
-    crew = Crew(path)
+def start_workers(path: Path) -> Iterator[WorkerGroup]:
+    """Start a supervisor and its workers on this store. Leaving the block ends all of them."""
+    group = WorkerGroup(path)
     try:
-        yield crew
+        yield group
     finally:
-        crew.clear_away()
+        group.clean_up()

@@ -1,4 +1,4 @@
-"""What the store says afterwards, beside what was promised."""
+"""The report of the demo: facts counted in the store, compared with the guarantees."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from tenure.cli.demo.traces import Trace, read_receipts, read_starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caught:
-    """A worker to which something was done, and the claims that it held then."""
+class AffectedWorker:
+    """A worker that was killed or frozen, and the claims that it held at the time."""
 
     worker: str
     started: frozenset[Trace]
@@ -23,18 +23,18 @@ class Caught:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """What the store is examined for: how many jobs there were, what was done to whom, and who came then."""
+class DemoFacts:
+    """The facts to check: the number of jobs, the killed worker and its replacement, and the frozen worker."""
 
     number: int
-    killed: Caught
+    killed: AffectedWorker
     successor: str
-    frozen: Caught
+    frozen: AffectedWorker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A fact, where it was counted, and whether it is as promised."""
+class ReportLine:
+    """A line of the report: a fact, its source, and whether it holds."""
 
     text: str
     source: str
@@ -42,8 +42,8 @@ class Line:
     holds: bool
 
 
-def examine(jobs: tenure.Jobs, path: Path, played: Played) -> list[Line]:
-    """Return what the jobs, the counts, the starts and the receipts of this store say."""
+def build_report(jobs: tenure.Jobs, path: Path, facts: DemoFacts) -> list[ReportLine]:
+    """Return the report, from the jobs, the event counts, the starts and the receipts of the store."""
     found = list(jobs.find())
     happened = Counter[tenure.Event]()
     for count in jobs.counts():
@@ -52,68 +52,70 @@ def examine(jobs: tenure.Jobs, path: Path, played: Played) -> list[Line]:
         Trace(job.id, ending.fence, ending.worker or ""): ending.outcome for job in found for ending in job.history
     }
     return [
-        *_of_jobs(found, happened, played),
-        *_of_endings(endings, happened, played),
-        *_of_repetitions(found, endings, read_starts(path)),
-        *_of_receipts(found, read_receipts(path), played),
+        *_job_lines(found, happened, facts),
+        *_ending_lines(endings, happened, facts),
+        *_repeat_lines(found, endings, read_starts(path)),
+        *_receipt_lines(found, read_receipts(path), facts),
     ]
 
 
-def _of_jobs(found: Sequence[tenure.Job], happened: Counter[tenure.Event], played: Played) -> list[Line]:
+def _job_lines(found: Sequence[tenure.Job], happened: Counter[tenure.Event], facts: DemoFacts) -> list[ReportLine]:
     completed = sum(job.state is tenure.State.COMPLETED for job in found)
-    again = happened[tenure.Event.COMPLETED] - completed
-    lost = played.number - len(found)
+    repeated = happened[tenure.Event.COMPLETED] - completed
+    lost = facts.number - len(found)
     return [
-        _line("jobs completed", "jobs.find()", completed, completed == played.number),
-        _line("jobs lost", "jobs.find()", lost, lost == 0),
-        _line("jobs completed more than once", "jobs.counts()", again, again == 0),
+        _report_line("jobs completed", "jobs.find()", completed, completed == facts.number),
+        _report_line("jobs lost", "jobs.find()", lost, lost == 0),
+        _report_line("jobs completed more than once", "jobs.counts()", repeated, repeated == 0),
     ]
 
 
-def _of_endings(endings: Mapping[Trace, tenure.Outcome], happened: Counter[tenure.Event], played: Played) -> list[Line]:
+def _ending_lines(
+    endings: Mapping[Trace, tenure.Outcome], happened: Counter[tenure.Event], facts: DemoFacts
+) -> list[ReportLine]:
     expired = {trace for trace, outcome in endings.items() if outcome is tenure.Outcome.EXPIRED}
     released = {trace for trace, outcome in endings.items() if outcome is tenure.Outcome.RELEASED}
-    killed, frozen, refused = played.killed, played.frozen, happened[tenure.Event.REFUSED]
+    killed, frozen, refused = facts.killed, facts.frozen, happened[tenure.Event.REFUSED]
     return [
-        _claims("jobs that the killed worker had started: a crash each", killed.started & expired, killed.started),
-        _claims("jobs that it had only buffered: no crash", killed.buffered & released, killed.buffered),
-        _claims("jobs taken over from the frozen worker: a crash each", frozen.held & expired, frozen.held),
-        _line("late writes refused", "jobs.counts()", refused, refused >= len(frozen.held)),
+        _claim_line("started jobs of the killed worker: 1 crash each", killed.started & expired, killed.started),
+        _claim_line("buffered jobs of the killed worker: no crash", killed.buffered & released, killed.buffered),
+        _claim_line("jobs taken over from the frozen worker: 1 crash each", frozen.held & expired, frozen.held),
+        _report_line("late writes rejected", "jobs.counts()", refused, refused >= len(frozen.held)),
     ]
 
 
-def _of_repetitions(
+def _repeat_lines(
     found: Sequence[tenure.Job], endings: Mapping[Trace, tenure.Outcome], starts: Sequence[Trace]
-) -> list[Line]:
+) -> list[ReportLine]:
     crashes = sum(job.crashes for job in found)
-    told = sum(outcome is tenure.Outcome.EXPIRED for outcome in endings.values())
+    recorded = sum(outcome is tenure.Outcome.EXPIRED for outcome in endings.values())
     completed = {Trace.of(job) for job in found}
-    again = len(starts) - len({start.job for start in starts})
-    untold = [start for start in starts if start not in completed and start not in endings]
+    repeated = len(starts) - len({start.job for start in starts})
+    unrecorded = [start for start in starts if start not in completed and start not in endings]
     return [
-        _line("crashes in all, each told in the history of its job", "job.crashes", crashes, crashes == told),
-        _line("runs that were repeated, each told there as well", "demo.starts", again, not untold),
+        _report_line("crashes, each recorded in the history of its job", "job.crashes", crashes, crashes == recorded),
+        _report_line("repeated runs, each recorded there as well", "demo.starts", repeated, not unrecorded),
     ]
 
 
-def _of_receipts(found: Sequence[tenure.Job], written: Sequence[Trace], played: Played) -> list[Line]:
+def _receipt_lines(found: Sequence[tenure.Job], written: Sequence[Trace], facts: DemoFacts) -> list[ReportLine]:
     by_job = Counter(receipt.job for receipt in written)
     twice = sum(number > 1 for number in by_job.values())
-    # A completed job keeps the fence and the worker of the claim that completed it.
+    # A completed job keeps the fence and the worker of its last claim.
     completed = {Trace.of(job) for job in found}
-    strange = sum(receipt not in completed for receipt in written)
-    succeeded = sum(receipt.worker == played.successor for receipt in written)
+    foreign = sum(receipt not in completed for receipt in written)
+    succeeded = sum(receipt.worker == facts.successor for receipt in written)
     return [
-        _line("receipts", "receipts", len(written), len(written) == played.number),
-        _line("jobs with more than one receipt", "receipts", twice, twice == 0),
-        _line("receipts not of the claim that completed the job", "receipts", strange, strange == 0),
-        _line("receipts of the worker started for the killed one", "receipts", succeeded, succeeded > 0),
+        _report_line("receipts", "receipts", len(written), len(written) == facts.number),
+        _report_line("jobs with more than one receipt", "receipts", twice, twice == 0),
+        _report_line("receipts by a claim that did not complete the job", "receipts", foreign, foreign == 0),
+        _report_line("receipts by the replacement of the killed worker", "receipts", succeeded, succeeded > 0),
     ]
 
 
-def _claims(text: str, found: frozenset[Trace], wanted: frozenset[Trace]) -> Line:
-    return _line(text, "job.history", len(found), len(found) == len(wanted) > 0)
+def _claim_line(text: str, found: frozenset[Trace], wanted: frozenset[Trace]) -> ReportLine:
+    return _report_line(text, "job.history", len(found), len(found) == len(wanted) > 0)
 
 
-def _line(text: str, source: str, number: int, holds: bool) -> Line:  # noqa: FBT001 - a row of a table
-    return Line(text=text, source=source, number=number, holds=holds)
+def _report_line(text: str, source: str, number: int, holds: bool) -> ReportLine:  # noqa: FBT001 - a row of a table
+    return ReportLine(text=text, source=source, number=number, holds=holds)

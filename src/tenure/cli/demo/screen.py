@@ -1,6 +1,6 @@
-"""What is seen: the story as lines, a live view under them in a terminal, and the table at the end.
+"""The output of the demo: the story as lines, a live view below in a terminal, and the report at the end.
 
-Elsewhere than in a terminal there are only plain lines, and only ASCII if the encoding has no more.
+Without a terminal the output is plain lines, in ASCII if the encoding requires it.
 """
 
 import json
@@ -15,27 +15,27 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tenure.cli.demo.report import Line
+from tenure.cli.demo.report import ReportLine
 
 COLOURS = {"works": "green", "killed": "red", "frozen": "cyan"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One worker at a glance: what became of it, and how many jobs it holds by what the store says."""
+class WorkerRow:
+    """A worker in the live view: its condition, and the number of jobs that it holds by the store."""
 
     name: str
-    fate: str
+    state: str
     holds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glance:
-    """The race at one moment."""
+class RaceStatus:
+    """The content of the live view."""
 
     completed: int
     number: int
-    workers: Sequence[Row]
+    workers: Sequence[WorkerRow]
 
 
 class Screen:
@@ -44,27 +44,27 @@ class Screen:
         self._is_ascii = self._console.options.ascii_only
         self._live: Live | None = None
 
-    def say(self, text: str, style: str = "") -> None:
-        # What goes into a file or a pipe is not wrapped: a line stays a line.
+    def print_line(self, text: str, style: str = "") -> None:
+        # Output to a file or a pipe is not wrapped.
         self._console.print(text, style=style, soft_wrap=not self._console.is_terminal)
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Have a place for `show` under the lines, which is gone afterwards; only in a terminal that can do it."""
+        """Open the live view for `update` below the lines, if the terminal supports it; remove it at the end."""
         if not self._console.is_terminal or self._console.is_dumb_terminal:
             yield
             return
-        # Drawn by `show` alone: a thread beside this would outlive an interruption.
+        # Only `update` draws: the refresh thread of rich would survive an interrupt.
         with Live(console=self._console, auto_refresh=False, transient=True, redirect_stderr=False) as self._live:
             yield
         self._live = None
 
-    def show(self, glance: Glance) -> None:
+    def update(self, status: RaceStatus) -> None:
         if self._live is not None:
-            self._live.update(self._drawn(glance), refresh=True)
+            self._live.update(self._render(status), refresh=True)
 
-    def tabulate(self, lines: Sequence[Line]) -> None:
-        """Show what was found, each line with whether it is as promised."""
+    def print_report(self, lines: Sequence[ReportLine]) -> None:
+        """Print the report. A mark shows whether a line holds."""
         table = Table.grid(padding=(0, 2))
         table.add_column()
         table.add_column()
@@ -74,35 +74,35 @@ class Screen:
             table.add_row(self._mark(line), line.text, line.source, f"{line.number:,}")
         self._console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
-    def _mark(self, line: Line) -> Text:
+    def _mark(self, line: ReportLine) -> Text:
         if self._is_ascii:
             return Text("ok", "green") if line.holds else Text("NOT", "bold red")
         return Text("✓", "green") if line.holds else Text("✗", "bold red")
 
-    def _drawn(self, glance: Glance) -> RenderableType:
+    def _render(self, status: RaceStatus) -> RenderableType:
         square = "#" if self._is_ascii else "■"
         workers = Table.grid(padding=(0, 2))
-        for row in glance.workers:
-            colour = COLOURS[row.fate]
+        for row in status.workers:
+            colour = COLOURS[row.state]
             held = Text(square * row.holds, colour, no_wrap=True, overflow="crop")
-            workers.add_row(row.name, Text(row.fate, colour), held)
+            workers.add_row(row.name, Text(row.state, colour), held)
         bar = Table.grid(padding=(0, 2))
         bar.add_row(
-            ProgressBar(total=glance.number or 1, completed=glance.completed, width=48, complete_style="green"),
-            f"{glance.completed:,} of {glance.number:,} completed",
+            ProgressBar(total=status.number or 1, completed=status.completed, width=48, complete_style="green"),
+            f"{status.completed:,} of {status.number:,} completed",
         )
         return Padding(Group("", workers, "", bar), (0, 0, 0, 2))
 
 
-class Records(Screen):
-    """For programs: nothing of the story, and each line that was found as one of JSON."""
+class JsonScreen(Screen):
+    """Output for programs: only the report, one JSON object a line."""
 
-    def say(self, text: str, style: str = "") -> None: ...
+    def print_line(self, text: str, style: str = "") -> None: ...
 
     @contextmanager
     def live(self) -> Iterator[None]:
         yield
 
-    def tabulate(self, lines: Sequence[Line]) -> None:
+    def print_report(self, lines: Sequence[ReportLine]) -> None:
         for line in lines:
             print(json.dumps(asdict(line)))

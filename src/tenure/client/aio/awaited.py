@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
-from tenure.client.aio.threads import Runs, run_alone
-from tenure.connections.caller import awaited_on
+from tenure.client.aio.threads import ThreadRunner, run_in_new_thread
+from tenure.connections.caller import adapt_async_connection
 
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
@@ -14,54 +14,54 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Twin(Protocol[S_co]):
+class AsyncFacade(Protocol[S_co]):
     """What has a synchronous other half, and the threads in which that is used."""
 
     @property
     def sync(self) -> S_co: ...
 
     @property
-    def threads(self) -> Runs: ...
+    def threads(self) -> ThreadRunner: ...
 
 
-def awaited(
-    verb: Callable[Concatenate[S, P], R], *, reads: bool = False
-) -> Callable[Concatenate[Twin[S], P], Coroutine[Any, Any, R]]:
+def async_method(
+    method: Callable[Concatenate[S, P], R], *, reads_iterators: bool = False
+) -> Callable[Concatenate[AsyncFacade[S], P], Coroutine[Any, Any, R]]:
     """Return the same verb, awaited: of the same name, with the same options.
 
     One that `reads` takes several of something, perhaps from a generator. That is read first, in the caller's thread:
     what it draws on may belong there.
     """
 
-    @wraps(verb)
-    async def call(self: Twin[S], /, *args: P.args, **options: P.kwargs) -> R:
-        if reads:
-            args = tuple(_read(each) for each in args)  # type: ignore[assignment]
-            options = {name: _read(each) for name, each in options.items()}  # type: ignore[assignment]
+    @wraps(method)
+    async def call(self: AsyncFacade[S], /, *args: P.args, **options: P.kwargs) -> R:
+        if reads_iterators:
+            args = tuple(_read_iterator(each) for each in args)  # type: ignore[assignment]
+            options = {name: _read_iterator(each) for name, each in options.items()}  # type: ignore[assignment]
         connection = options.get("connection")
         if connection is None:
-            return await self.threads.run(partial(verb, self.sync, *args, **options))
-        joined = awaited_on(asyncio.get_running_loop(), connection)
+            return await self.threads.run(partial(method, self.sync, *args, **options))
+        joined = adapt_async_connection(asyncio.get_running_loop(), connection)
         if joined is None:
             # It is the caller's, and belongs to the caller's thread.
-            return verb(self.sync, *args, **options)
+            return method(self.sync, *args, **options)
         options["connection"] = joined
         # In a thread of its own: all others may be waiting for the end of the transaction that this is part of.
-        return await run_alone(partial(verb, self.sync, *args, **options), on_cancel=joined.cancel)
+        return await run_in_new_thread(partial(method, self.sync, *args, **options), on_cancel=joined.cancel)
 
     return call
 
 
-def _read(value: object) -> object:
+def _read_iterator(value: object) -> object:
     return list(value) if isinstance(value, Iterator) else value
 
 
-class OnlyAsync:
+class AsyncOnly:
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # a type checker says it by itself
+    if not TYPE_CHECKING:  # type checkers report a missing __enter__ themselves
 
         def __enter__(self) -> NoReturn:
-            raise TypeError(f"{type(self).__name__} is for async code: use `async with`, or `with` on its `.sync`")
+            raise TypeError(f"{type(self).__name__} is async: use `async with`, or use `with` on its `.sync`")
 
         def __exit__(self, *ending: object) -> None: ...

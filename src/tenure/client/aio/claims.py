@@ -8,36 +8,36 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from tenure.client.aio.awaited import OnlyAsync, awaited
-from tenure.client.aio.threads import ALONE, Runs, run_alone
+from tenure.client.aio.awaited import AsyncOnly, async_method
+from tenure.client.aio.threads import ONE_SHOT_RUNNER, ThreadRunner, run_in_new_thread
 from tenure.client.claim import Claim
 from tenure.client.claims import Claims, ClaimsOf
 from tenure.core.job import Job
 
 
-class Twins(Protocol):
+class AsyncSourceFacade(Protocol):
     """What calls go through that are made for claims."""
 
     @property
-    def threads(self) -> Runs: ...
+    def threads(self) -> ThreadRunner: ...
 
 
-class AsyncClaim(OnlyAsync):
+class AsyncClaim(AsyncOnly):
     """The awaited twin of a `Claim`. Used as an async block it is kept alive, and completed on leaving."""
 
-    __slots__ = ("_twin", "sync")
+    __slots__ = ("_facade", "sync")
 
-    def __init__(self, claim: Claim, twin: Callable[[], Twins | None]) -> None:
+    def __init__(self, claim: Claim, facade: Callable[[], AsyncSourceFacade | None]) -> None:
         self.sync = claim
-        self._twin = twin
+        self._facade = facade
 
     def __repr__(self) -> str:
         return repr(self.sync).replace("Claim", "AsyncClaim", 1)
 
     @property
-    def threads(self) -> Runs:
-        twin = self._twin()
-        return ALONE if twin is None else twin.threads
+    def threads(self) -> ThreadRunner:
+        facade = self._facade()
+        return ONE_SHOT_RUNNER if facade is None else facade.threads
 
     @property
     def id(self) -> str:
@@ -77,14 +77,14 @@ class AsyncClaim(OnlyAsync):
     def result(self, value: Any) -> None:
         self.sync.result = value
 
-    complete = awaited(Claim.complete)
-    fail = awaited(Claim.fail)
-    retry = awaited(Claim.retry)
-    snooze = awaited(Claim.snooze)
-    release = awaited(Claim.release)
-    cancel = awaited(Claim.cancel)
-    extend = awaited(Claim.extend)
-    progress = awaited(Claim.progress)
+    complete = async_method(Claim.complete)
+    fail = async_method(Claim.fail)
+    retry = async_method(Claim.retry)
+    snooze = async_method(Claim.snooze)
+    release = async_method(Claim.release)
+    cancel = async_method(Claim.cancel)
+    extend = async_method(Claim.extend)
+    progress = async_method(Claim.progress)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
@@ -105,46 +105,46 @@ class AsyncClaim(OnlyAsync):
 
         # In threads of their own: all others may be waiting for this transaction to end.
         try:
-            await run_alone(enter)
-            with _values_of(inside):
+            await run_in_new_thread(enter)
+            with _context_variables_of(inside):
                 yield entered[0]
         except BaseException as error:
-            is_answer = False if not entered else await run_alone(partial(leave, error))
+            is_answer = False if not entered else await run_in_new_thread(partial(leave, error))
             if is_answer:
                 return
             raise
-        await run_alone(leave)
+        await run_in_new_thread(leave)
 
     async def __aenter__(self) -> Self:
-        if not self.sync.lease.is_proven:
-            await self.threads.run(self.sync.prove)
+        if not self.sync.lease.is_verified:
+            await self.threads.run(self.sync.verify)
         # Here: it does not ask the store, and what has not been awaited cannot be cancelled half-way.
         self.sync.__enter__()
         return self
 
-    __aexit__ = awaited(Claim.__exit__)
+    __aexit__ = async_method(Claim.__exit__)
 
 
 A = TypeVar("A", bound=AsyncClaim)
 
 
-class AsyncClaimsOf(list[A], OnlyAsync, Generic[A]):
+class AsyncClaimsOf(list[A], AsyncOnly, Generic[A]):
     """The awaited twin of a `ClaimsOf`. As an async block, all are kept alive; the unsettled are released."""
 
-    def __init__(self, twin: Twins, claims: ClaimsOf[Any]) -> None:
+    def __init__(self, facade: AsyncSourceFacade, claims: ClaimsOf[Any]) -> None:
         super().__init__(claim.aio for claim in claims)
         self.sync = claims
-        self._twin = twin
+        self._facade = facade
 
     @property
-    def threads(self) -> Runs:
-        return self._twin.threads
+    def threads(self) -> ThreadRunner:
+        return self._facade.threads
 
     def __iter__(self) -> Iterator[A]:
         for claim in super().__iter__():
-            self.sync._at = claim.sync
+            self.sync._current = claim.sync
             yield claim
-        self.sync._at = None
+        self.sync._current = None
 
     async def __aenter__(self) -> Self:
         self.sync.__enter__()
@@ -163,7 +163,7 @@ class AsyncClaims(AsyncClaimsOf[AsyncClaim]):
 
 
 @contextmanager
-def _values_of(context: Context) -> Iterator[None]:
+def _context_variables_of(context: Context) -> Iterator[None]:
     """Have the context variables here that were set there: what is set in a thread is set for that thread alone."""
     here = copy_context()
     tokens = [variable.set(value) for variable, value in context.items() if here.get(variable) is not value]

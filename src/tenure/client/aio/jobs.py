@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from tenure.backends.urls import Store
 from tenure.client import results
-from tenure.client.aio.awaited import awaited
+from tenure.client.aio.awaited import async_method
 from tenure.client.aio.claims import AsyncClaim, AsyncClaims
 from tenure.client.aio.source import AsyncSource
 from tenure.client.aio.work import work, worker
 from tenure.client.jobs import Jobs
-from tenure.client.retention import Keep
+from tenure.client.retention import Retention
 from tenure.client.source import request_of
 from tenure.client.worker_options import WorkerOptions
 from tenure.core import checks
 from tenure.core.backoff import Backoff
-from tenure.core.checks import Seconds, known_options
-from tenure.core.filters import Filters, Names, query_of
+from tenure.core.checks import Seconds, reject_unknown_options
+from tenure.core.filters import Filters, NameOrNames, build_query
 from tenure.core.job import Job
 from tenure.tasks.task import Task
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from tenure.testing import Rehearsal
+    from tenure.testing import TestQueue
     from tenure.worker import AsyncWorker, Summary
 
 
@@ -40,32 +40,34 @@ class AsyncJobs(AsyncSource[Jobs]):
     what it takes is given back.
     """
 
-    @known_options
-    def __init__(self, store: Store | None = None, *, backoff: Backoff | None = None, keep: Keep | None = None) -> None:
-        self._join(Jobs(store, backoff=backoff, keep=keep))
+    @reject_unknown_options
+    def __init__(
+        self, store: Store | None = None, *, backoff: Backoff | None = None, retention: Retention | None = None
+    ) -> None:
+        self._bind(Jobs(store, backoff=backoff, retention=retention))
 
-    enqueue = awaited(Jobs.enqueue)
-    enqueue_many = awaited(Jobs.enqueue_many, reads=True)
-    reap = awaited(Jobs.reap)
-    get = awaited(Jobs.get)
-    stats = awaited(Jobs.stats)
-    explain = awaited(Jobs.explain)
-    counts = awaited(Jobs.counts)
-    workers = awaited(Jobs.workers)
-    retry = awaited(Jobs.retry, reads=True)
-    cancel = awaited(Jobs.cancel, reads=True)
-    delete = awaited(Jobs.delete, reads=True)
-    purge = awaited(Jobs.purge)
-    pause = awaited(Jobs.pause)
-    resume = awaited(Jobs.resume)
-    migrate = awaited(Jobs.migrate)
+    enqueue = async_method(Jobs.enqueue)
+    enqueue_many = async_method(Jobs.enqueue_many, reads_iterators=True)
+    reap = async_method(Jobs.reap)
+    get = async_method(Jobs.get)
+    stats = async_method(Jobs.stats)
+    explain = async_method(Jobs.explain)
+    counts = async_method(Jobs.counts)
+    workers = async_method(Jobs.workers)
+    retry = async_method(Jobs.retry, reads_iterators=True)
+    cancel = async_method(Jobs.cancel, reads_iterators=True)
+    delete = async_method(Jobs.delete, reads_iterators=True)
+    purge = async_method(Jobs.purge)
+    pause = async_method(Jobs.pause)
+    resume = async_method(Jobs.resume)
+    migrate = async_method(Jobs.migrate)
 
-    @known_options
+    @reject_unknown_options
     async def claim(
         self,
         *,
-        queues: Names | None = None,
-        types: Names | None = None,
+        queues: NameOrNames | None = None,
+        types: NameOrNames | None = None,
         limit: int = 1,
         lease: Seconds = 60.0,
         wait: Seconds = 0.0,
@@ -75,28 +77,28 @@ class AsyncJobs(AsyncSource[Jobs]):
 
         Use the claims as a block to have them kept alive while you work; those you do not settle are released.
         """
-        return AsyncClaims(self, await self._take(request_of(queues, types, limit, lease, worker), wait))
+        return AsyncClaims(self, await self._claim_with_wait(request_of(queues, types, limit, lease, worker), wait))
 
-    @known_options
-    async def claimed(self, id: str, *, fence: int, token: str, lease: Seconds = 60.0) -> "AsyncClaim":
+    @reject_unknown_options
+    async def attach(self, id: str, *, fence: int, token: str, lease: Seconds = 60.0) -> "AsyncClaim":
         """Return the handle of a claim that was made elsewhere, as `Jobs.claimed` does."""
-        find = partial(self.sync.claimed, id, fence=fence, token=token, lease=lease)
-        return (await self.threads.run(find)).aio
+        attach = partial(self.sync.attach, id, fence=fence, token=token, lease=lease)
+        return (await self.threads.run(attach)).aio
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any, Any]]:
         """The tasks by their types."""
         return self.sync.tasks
 
-    @known_options
+    @reject_unknown_options
     async def wait_for(self, id: str, timeout: Seconds | None = None) -> Job:
         """Return the job when it is completed, waiting so many seconds at most. Raises as `Jobs.wait_for` does."""
         seconds = checks.optional(checks.seconds, "timeout", timeout)
-        for pause in chain(results.pauses(seconds), [0.0]):
-            if (job := results.completed(id, await self.get(id))) is not None:
+        for pause in chain(results.poll_delays(seconds), [0.0]):
+            if (job := results.completed_job(id, await self.get(id))) is not None:
                 return job
             await asyncio.sleep(pause)
-        raise results.not_yet(id, seconds)
+        raise results.timeout_error(id, seconds)
 
     async def work(self, **options: Unpack[WorkerOptions]) -> "Summary":
         """Run the tasks on this event loop until SIGTERM or SIGINT, or with `drain=True` until nothing is due.
@@ -109,22 +111,22 @@ class AsyncJobs(AsyncSource[Jobs]):
         """Return a worker with the options of `Jobs.work`, to be used as an async block on this event loop."""
         return worker(self.sync, **options)
 
-    def testing(self) -> "AbstractContextManager[Rehearsal]":
+    def testing(self) -> "AbstractContextManager[TestQueue]":
         """Return the block of `Jobs.testing`, a plain one; jobs are run by `await queue.aio.drain()`."""
         return self.sync.testing()
 
     def find(self, **filters: Unpack[Filters]) -> AsyncIterator[Job]:
         """Yield the jobs that match, read page by page; without a condition, all."""
-        return self._found(self.sync._pages(query_of("find", filters)))
+        return self._iterate_pages(self.sync._pages(build_query("find", filters)))
 
-    def _join(self, source: Jobs) -> None:
-        super()._join(source)
+    def _bind(self, source: Jobs) -> None:
+        super()._bind(source)
         # To register a function is the same for both.
         self.task, self.cron, self.around, self.lifespan = source.task, source.cron, source.around, source.lifespan
 
 
-def twin_of(jobs: Jobs) -> AsyncJobs:
+def create_facade(jobs: Jobs) -> AsyncJobs:
     """Return a twin for this `Jobs`, which has none yet."""
-    twin = AsyncJobs.__new__(AsyncJobs)
-    twin._join(jobs)
-    return twin
+    facade = AsyncJobs.__new__(AsyncJobs)
+    facade._bind(jobs)
+    return facade

@@ -18,50 +18,50 @@ from tenure.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-Found = ClaimsOf[Any]
+AnyClaims = ClaimsOf[Any]
 
 
-class Look:
+class PendingClaim:
     """Made by a coroutine, which alone awaits it and takes its answer; all else may be called from any thread."""
 
-    def __init__(self, find: Callable[[], Found], ends_at: float, closed: str) -> None:
+    def __init__(self, claim_once: Callable[[], AnyClaims], ends_at: float, closed_message: str) -> None:
         self.ends_at = ends_at
-        self._closed = closed
-        self._find: Callable[[], Found] = partial(copy_context().run, find)
+        self._closed_message = closed_message
+        self._claim_once: Callable[[], AnyClaims] = partial(copy_context().run, claim_once)
         self._running = threading.Lock()
         # Whoever takes the answer out owns it: to take it is one step, needs no lock, and only one can.
-        self._answer: deque[Found | BaseException] = deque()
-        self._is_answered = False
-        self._is_left = False
+        self._response: deque[AnyClaims | BaseException] = deque()
+        self._has_response = False
+        self._is_abandoned = False
         self._loop = asyncio.get_running_loop()
-        self._woken = self._loop.create_future()
+        self._ready = self._loop.create_future()
 
     @property
     def is_waiting(self) -> bool:
-        return not self._is_answered and not self._is_left
+        return not self._has_response and not self._is_abandoned
 
     async def wait(self, seconds: float | None = None) -> bool:
         """Wait for the answer, so long at most; return whether it is there."""
-        done, _ = await asyncio.wait([self._woken], timeout=seconds)
+        done, _ = await asyncio.wait([self._ready], timeout=seconds)
         return bool(done)
 
-    def take(self) -> Found:
+    def take(self) -> AnyClaims:
         """Return what was found, or raise why nothing could be."""
         try:
-            answer = self._answer.pop()
+            response = self._response.pop()
         except IndexError:
-            raise StoreUnavailable(self._closed) from None
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+            raise StoreUnavailable(self._closed_message) from None
+        if isinstance(response, BaseException):
+            raise response
+        return response
 
-    def run(self) -> bool:
+    def poll(self) -> bool:
         """Look once; return whether the next in line may find something too. What goes wrong is also the answer."""
         with self._running:
             if not self.is_waiting:
                 return True
             try:
-                claims = self._find()
+                claims = self._claim_once()
             except BaseException as exc:
                 self._deliver(exc)
                 raise
@@ -76,49 +76,49 @@ class Look:
                 # One of its own for each: raised in many places, one would grow a traceback of them all.
                 self._deliver(StoreUnavailable(*error.args) if isinstance(error, StoreUnavailable) else error)
 
-    def leave(self) -> bool:
+    def abandon(self) -> bool:
         """Want no answer any more; return whether there is one already, to be undone."""
-        self._is_left = True
-        return bool(self._answer)
+        self._is_abandoned = True
+        return bool(self._response)
 
     def close(self) -> None:
         """Let the coroutine end without an answer."""
-        self._is_left = True
+        self._is_abandoned = True
         self._wake()
-        self.undo()
+        self.release_claims()
 
-    def undo(self) -> None:
+    def release_claims(self) -> None:
         """Give back what was found for a coroutine that is gone."""
         try:
-            answer = self._answer.pop()
+            response = self._response.pop()
         except IndexError:
             return
-        if not isinstance(answer, ClaimsOf):
+        if not isinstance(response, ClaimsOf):
             return
         try:
-            answer._settle_the_rest(None)
-        except Exception as exc:  # noqa: BLE001 - nobody is left to be told
+            response._settle_unsettled(None)
+        except Exception as exc:  # noqa: BLE001 - the caller is gone
             log.warning(
-                "claims of a cancelled call could not be released, their leases will run out: %s",
+                "claims of a cancelled call not released, their leases will expire: %s",
                 exc,
-                extra={"jobs": [claim.id for claim in answer]},
+                extra={"jobs": [claim.id for claim in response]},
             )
 
-    def _deliver(self, answer: Found | BaseException) -> None:
-        self._is_answered = True
-        self._answer.append(answer)
+    def _deliver(self, response: AnyClaims | BaseException) -> None:
+        self._has_response = True
+        self._response.append(response)
         self._wake()
         # Only after it was put there: whoever leaves looks for it only after having said so.
-        if self._is_left:
-            self.undo()
+        if self._is_abandoned:
+            self.release_claims()
 
     def _wake(self) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._note)
+            self._loop.call_soon_threadsafe(self._set_ready)
         except RuntimeError:
             # The loop is closed: nobody will come for the answer.
-            self._is_left = True
+            self._is_abandoned = True
 
-    def _note(self) -> None:
-        if not self._woken.done():
-            self._woken.set_result(None)
+    def _set_ready(self) -> None:
+        if not self._ready.done():
+            self._ready.set_result(None)

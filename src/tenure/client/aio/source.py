@@ -6,8 +6,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from tenure.client.aio.awaited import OnlyAsync
-from tenure.client.aio.threads import Threads, run_alone
+from tenure.client.aio.awaited import AsyncOnly
+from tenure.client.aio.threads import Threads, run_in_new_thread
 from tenure.client.keeper import ticks
 from tenure.client.source import Source
 from tenure.core import checks
@@ -18,7 +18,7 @@ from tenure.core.operations import ClaimRequest
 Z = TypeVar("Z", bound=Source[Any, Any])
 
 
-class AsyncSource(OnlyAsync, Generic[Z]):
+class AsyncSource(AsyncOnly, Generic[Z]):
     """The awaited twin of a `Source`: the same store, and the same keeper."""
 
     sync: Z
@@ -26,7 +26,7 @@ class AsyncSource(OnlyAsync, Generic[Z]):
 
     async def close(self) -> None:
         """Stop keeping leases and close the store, when all that is under way has ended. Again, it does nothing."""
-        await run_alone(self.sync.close)
+        await run_in_new_thread(self.sync.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -40,22 +40,24 @@ class AsyncSource(OnlyAsync, Generic[Z]):
     def threads(self) -> Threads:
         """The threads of this process: a forked child has none of its parent's."""
         process = os.getpid()
-        return self._threads.get(process) or self._threads.setdefault(process, Threads(self._wait, self.sync.closed))
+        return self._threads.get(process) or self._threads.setdefault(
+            process, Threads(self._wait, self.sync.closed_message)
+        )
 
-    def _join(self, source: Z) -> None:
+    def _bind(self, source: Z) -> None:
         self.sync = source
         self._threads: dict[int, Threads] = {}
-        source._twin = self
+        source._facade = self
 
-    async def _take(self, request: ClaimRequest, wait: Seconds) -> Any:
+    async def _claim_with_wait(self, request: ClaimRequest, wait: Seconds) -> Any:
         ends_at = ticks() + checks.seconds("wait", wait)
-        find = partial(self.sync._look, request)
-        return await self.threads.take(find, (request.queues, request.types), ends_at)
+        find = partial(self.sync._claim_once, request)
+        return await self.threads.claim(find, (request.queues, request.types), ends_at)
 
     def _wait(self, queues: tuple[str, ...] | None, types: tuple[str, ...] | None, timeout: float) -> None:
         self.sync._backend.wait(queues, types, timeout)
 
-    async def _found(self, pages: Iterator[list[Job]]) -> AsyncIterator[Job]:
+    async def _iterate_pages(self, pages: Iterator[list[Job]]) -> AsyncIterator[Job]:
         while (page := await self.threads.run(partial(next, pages, None))) is not None:
             for job in page:
                 yield job

@@ -4,17 +4,17 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
 
-from tenure.client.aio.awaited import awaited
+from tenure.client.aio.awaited import async_method
 from tenure.client.aio.claims import AsyncClaim, AsyncClaimsOf
 from tenure.client.aio.source import AsyncSource
 from tenure.client.aio.work import work, worker
 from tenure.client.row import Row
 from tenure.client.row_claim import RowClaim, TableClaims
 from tenure.client.source import request_of
-from tenure.client.table import Key, Place, Table, TableOptions, refuse_lease
+from tenure.client.table import RowKey, Table, TableLocation, TableOptions, reject_lease
 from tenure.client.worker_options import WorkerOptions
-from tenure.core.checks import Seconds, known_options
-from tenure.core.filters import RowFilters, row_query_of
+from tenure.core.checks import Seconds, reject_unknown_options
+from tenure.core.filters import RowFilters, build_row_query
 from tenure.core.job import Job
 
 if TYPE_CHECKING:
@@ -31,28 +31,28 @@ class AsyncTable(AsyncSource[Table[R]], Generic[R]):
     """
 
     @overload
-    def __init__(self: "AsyncTable[Row]", store: Place, name: str, **options: Unpack[TableOptions]) -> None: ...
+    def __init__(self: "AsyncTable[Row]", store: TableLocation, name: str, **options: Unpack[TableOptions]) -> None: ...
     @overload
-    def __init__(self, store: Place, name: str, *, row: type[R], **options: Unpack[TableOptions]) -> None: ...
+    def __init__(self, store: TableLocation, name: str, *, row: type[R], **options: Unpack[TableOptions]) -> None: ...
 
     def __init__(self, store: Any, name: str, **options: Any) -> None:
-        self._join(Table(store, name, **options))
+        self._bind(Table(store, name, **options))
 
-    def _join(self, source: Table[R]) -> None:
-        super()._join(source)
+    def _bind(self, source: Table[R]) -> None:
+        super()._bind(source)
         # To register a function is the same for both.
         self.handler = source.handler
 
-    reap = awaited(Table[Any].reap)
-    get = awaited(Table[Any].get)
-    stats = awaited(Table[Any].stats)
-    explain = awaited(Table[Any].explain)
-    retry = awaited(Table[Any].retry, reads=True)
-    cancel = awaited(Table[Any].cancel, reads=True)
-    migrate = awaited(Table[Any].migrate)
-    outstanding = awaited(Table[Any].outstanding)
-    texts = awaited(Table[Any].texts)
-    examine = awaited(Table[Any].examine)
+    reap = async_method(Table[Any].reap)
+    get = async_method(Table[Any].get)
+    stats = async_method(Table[Any].stats)
+    explain = async_method(Table[Any].explain)
+    retry = async_method(Table[Any].retry, reads_iterators=True)
+    cancel = async_method(Table[Any].cancel, reads_iterators=True)
+    migrate = async_method(Table[Any].migrate)
+    outstanding = async_method(Table[Any].outstanding)
+    sql = async_method(Table[Any].sql)
+    check = async_method(Table[Any].check)
 
     @property
     def name(self) -> str:
@@ -64,15 +64,15 @@ class AsyncTable(AsyncSource[Table[R]], Generic[R]):
 
         A cancel stops it as a signal does, and is raised when it has ended.
         """
-        refuse_lease(options)
+        reject_lease(options)
         return await work(self.sync, **options)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> "AsyncWorker":
         """Return a worker with the options of `Table.work`, to be used as an async block on this event loop."""
-        refuse_lease(options)
+        reject_lease(options)
         return worker(self.sync, **options)
 
-    @known_options
+    @reject_unknown_options
     async def claim(
         self, *, limit: int = 1, lease: Seconds | None = None, wait: Seconds = 0.0, worker: str | None = None
     ) -> "AsyncTableClaims[R]":
@@ -81,17 +81,17 @@ class AsyncTable(AsyncSource[Table[R]], Generic[R]):
         Use the claims as a block to have them kept alive while you work; those you do not settle are released.
         """
         request = request_of(None, None, limit, self.sync._lease if lease is None else lease, worker)
-        return AsyncTableClaims(self, await self._take(request, wait))
+        return AsyncTableClaims(self, await self._claim_with_wait(request, wait))
 
-    @known_options
-    async def claimed(self, id: Key, *, fence: int, token: str, lease: Seconds | None = None) -> "AsyncTableClaim[R]":
+    @reject_unknown_options
+    async def attach(self, id: RowKey, *, fence: int, token: str, lease: Seconds | None = None) -> "AsyncTableClaim[R]":
         """Return the handle of a claim that was made elsewhere, as `Table.claimed` does."""
-        find = partial(self.sync.claimed, id, fence=fence, token=token, lease=lease)
-        return (await self.threads.run(find)).aio
+        attach = partial(self.sync.attach, id, fence=fence, token=token, lease=lease)
+        return (await self.threads.run(attach)).aio
 
     def find(self, **filters: Unpack[RowFilters]) -> AsyncIterator[Job]:
         """Yield the rows that match, read page by page; without a condition, all."""
-        return self._found(self.sync._pages(row_query_of("find", filters)))
+        return self._iterate_pages(self.sync._pages(build_row_query("find", filters)))
 
 
 class AsyncTableClaim(AsyncClaim, Generic[R]):
@@ -116,9 +116,9 @@ class AsyncTableClaim(AsyncClaim, Generic[R]):
 
     async def already_done(self) -> bool:
         """Ask whether the work of this row is done, as `done_if` says, now; see `TableClaim.already_done`."""
-        held = self.sync.held
-        if held.rows.is_async:
-            return await held.is_done_awaited()
+        held = self.sync.claimed_row
+        if held.context.is_async:
+            return await held.is_done_async()
         return await self.threads.run(self.sync.already_done)
 
 
@@ -128,8 +128,8 @@ class AsyncTableClaims(AsyncClaimsOf[AsyncTableClaim[R]], Generic[R]):
     sync: TableClaims[R]
 
 
-def table_twin_of(table: Table[R]) -> AsyncTable[R]:
+def create_table_facade(table: Table[R]) -> AsyncTable[R]:
     """Return a twin for this table, which has none yet."""
-    twin = cast("AsyncTable[R]", AsyncTable.__new__(AsyncTable))
-    twin._join(table)
-    return twin
+    facade = cast("AsyncTable[R]", AsyncTable.__new__(AsyncTable))
+    facade._bind(table)
+    return facade

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from tenure.client.aio.threads import run_alone
+from tenure.client.aio.threads import run_in_new_thread
 from tenure.client.worker_options import WorkerOptions
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ async def work(*sources: "Source[Any, Any] | AsyncSource[Any]", **options: Unpac
     from tenure.worker import Worker, stopped_by_signals
 
     # In a thread: it opens the stores.
-    worker = await run_alone(partial(Worker, sources, options))
+    worker = await run_in_new_thread(partial(Worker, sources, options))
     with stopped_by_signals(worker):
         return await worker.serve()
 

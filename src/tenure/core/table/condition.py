@@ -32,18 +32,18 @@ class Token(NamedTuple):
     text: str
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokenize(text: str) -> Iterator[Token]:
     """Yield the parts of a statement; together they are the statement."""
     for match in TOKEN.finditer(text):
         yield Token(_kind(match), match[0])
 
 
-def with_values(text: str, place: Callable[[str], str]) -> str:
+def substitute_values(text: str, placeholder: Callable[[str], str]) -> str:
     """Return a statement with each `:name` replaced by what stands for that value; quotes stay as they are."""
-    return TOKEN.sub(lambda each: place(each[0][1:]) if each.lastgroup == "value" else each[0], text)
+    return TOKEN.sub(lambda each: placeholder(each[0][1:]) if each.lastgroup == "value" else each[0], text)
 
 
-def indented(text: str, margin: str) -> str:
+def indent(text: str, margin: str) -> str:
     """Return a statement with its lines but the first so far in; within quotes they stay as they are."""
     if not margin or "\n" not in text:
         return text
@@ -51,53 +51,53 @@ def indented(text: str, margin: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class SqlCondition:
     """A condition of the user's, which was read and can be put into a statement."""
 
     text: str
     names: tuple[str, ...]
 
-    def written(self, prefix: str) -> str:
+    def render(self, prefix: str) -> str:
         """Return it with its values under names that begin with the prefix, as `:prefix_name`, and without comments."""
-        parts = (each for each in tokens(self.text))
+        parts = (each for each in tokenize(self.text))
         return "".join(
             f":{prefix}_{each.text[1:]}" if each.kind == "value" else " " if each.kind == "comment" else each.text
             for each in parts
         ).strip()
 
 
-def fragment_of(option: str, text: object, params: Mapping[str, Any]) -> Fragment:
+def parse_condition(option: str, text: object, params: Mapping[str, Any]) -> SqlCondition:
     """Return a condition, or raise for what cannot be one, or names a value that is not given."""
-    checked = checks.kept_text(option, text)
-    found = list(tokens(checked))
-    _refuse(option, checked, found)
+    checked = checks.storable_text(option, text)
+    found = list(tokenize(checked))
+    _reject_unsafe(option, checked, found)
     names = tuple(dict.fromkeys(each.text[1:] for each in found if each.kind == "value"))
     for name in names:
         if name not in params:
             raise ConfigurationError(
-                f"{option} names the value :{name}, which params has not{checks.nearest(name, params)}: {checked!r}"
+                f"{option} uses the value :{name}, which params lacks{checks.did_you_mean(name, params)}: {checked!r}"
             )
-    return Fragment(checked, names)
+    return SqlCondition(checked, names)
 
 
-def _refuse(option: str, text: str, found: list[Token]) -> None:
+def _reject_unsafe(option: str, text: str, found: list[Token]) -> None:
     for before, each in pairwise(found):
         # Where such a quote ends cannot be told from its quotes alone.
         if before.text in {"e", "E"} and each.text.startswith("'"):
-            raise ConfigurationError(f"{option} has a quote with escapes, E'…'; give it as one of params: {text!r}")
+            raise ConfigurationError(f"{option} has a string with escapes, E'…'; pass the string in params: {text!r}")
     depth = 0
     for each in found:
         if each.kind == "open":
-            raise ConfigurationError(f"{option} has {each.text} without its other half: {text!r}")
+            raise ConfigurationError(f"{option} has an unmatched {each.text}: {text!r}")
         if each.text == ";" and each.kind == "mark":
             raise ConfigurationError(f"{option} must be one condition, without a semicolon: {text!r}")
         depth += {"(": 1, ")": -1}.get(each.text, 0) if each.kind == "mark" else 0
         if depth < 0:
             break
     if depth != 0:
-        raise ConfigurationError(f"{option} has parentheses that do not match: {text!r}")
+        raise ConfigurationError(f"{option} has unbalanced parentheses: {text!r}")
     if all(each.kind == "comment" or each.text.isspace() for each in found):
-        raise ConfigurationError(f"{option} is empty; leave it out, or give a condition")
+        raise ConfigurationError(f"{option} is empty; omit it, or pass a condition")
 
 
 def _kind(match: re.Match[str]) -> str:

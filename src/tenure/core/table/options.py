@@ -4,25 +4,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tenure.core import checks
-from tenure.core.job import MOST_ATTEMPTS, State
-from tenure.core.table.condition import Fragment, fragment_of
+from tenure.core.job import GREATEST_ATTEMPTS, State
+from tenure.core.table.condition import SqlCondition, parse_condition
 from tenure.core.table.spec import (
     LONGEST_IDENTIFIER,
-    READ_BESIDE,
+    USER_TABLE_ROLES,
     Columns,
     Order,
-    Output,
+    OutputLocation,
     Role,
+    StateValue,
     StateWords,
     TableSpec,
-    Word,
-    made_name,
-    quoted,
+    derive_name,
+    quote_identifier,
 )
 from tenure.errors import ConfigurationError
 
 
-def table_spec(
+def build_table_spec(
     name: str,
     *,
     schema: str | None = None,
@@ -40,72 +40,80 @@ def table_spec(
     sidecar: bool | str = False,
 ) -> TableSpec:
     """Return a table by its options, or raise for one that cannot be used."""
-    table = identifier("a table", name)
+    table = check_identifier("a table", name)
     if schema is None and "." in table:
         schema, _, table = table.partition(".")
-    key = _identifiers("id", id)
-    given = _params(params)
-    place = _output(output)
-    is_told = where is not None, done_if is not None
+    key = _check_identifiers("id", id)
+    given = _check_params(params)
+    location = _parse_output(output)
+    has_conditions = where is not None, done_if is not None
     conditions = {
-        "where": fragment_of("where", where, given) if is_told[0] else None,
-        "done_if": fragment_of("done_if", done_if, given) if is_told[1] else _is_output_there(place, table, key),
+        "where": parse_condition("where", where, given) if has_conditions[0] else None,
+        "done_if": parse_condition("done_if", done_if, given)
+        if has_conditions[1]
+        else _output_exists(location, table, key),
     }
-    _refuse_unused(given, conditions.values())
-    companion = _companion(sidecar, table)
+    _reject_unused(given, conditions.values())
+    companion = _sidecar_name(sidecar, table)
     if companion is not None and where is None:
-        raise ConfigurationError("sidecar=True needs where=, which tells the rows that are to be worked on")
-    roles = _columns(columns, companion)
-    set_again = {identifier("on_retry", column): value for column, value in _mapping("on_retry", on_retry).items()}
-    _refuse_written_twice(roles, key, set_again)
+        raise ConfigurationError("sidecar=True needs where=, which selects the rows to process")
+    roles = _check_columns(columns, companion)
+    retry_values = {
+        check_identifier("on_retry", column): value for column, value in _check_mapping("on_retry", on_retry).items()
+    }
+    _reject_conflicts(roles, key, retry_values)
     return TableSpec(
-        name=identifier("a table", table),
-        schema=checks.optional(identifier, "schema", schema),
+        name=check_identifier("a table", table),
+        schema=checks.optional(check_identifier, "schema", schema),
         key=key,
         columns=roles,
-        words=_words(states, companion),
-        order_by=tuple(_order(each) for each in _parts(order_by)),
+        state_values=_check_states(states, companion),
+        order_by=tuple(_parse_order(each) for each in _split_order(order_by)),
         params=given,
-        on_retry=set_again,
-        output=place,
+        on_retry=retry_values,
+        output=location,
         companion=companion,
-        max_attempts=None if max_attempts is None else checks.whole("max_attempts", max_attempts, 1, MOST_ATTEMPTS),
-        max_crashes=checks.whole("max_crashes", max_crashes, 1, MOST_ATTEMPTS),
+        max_attempts=None
+        if max_attempts is None
+        else checks.integer("max_attempts", max_attempts, 1, GREATEST_ATTEMPTS),
+        max_crashes=checks.integer("max_crashes", max_crashes, 1, GREATEST_ATTEMPTS),
         where=conditions["where"],
         done_if=conditions["done_if"],
     )
 
 
-def identifier(option: str, value: object) -> str:
+def check_identifier(option: str, value: object) -> str:
     """Return the name of a table or column: any that a database can have, since it is always quoted."""
-    if not isinstance(value, str) or not value or checks.clean(value) != value:
+    if not isinstance(value, str) or not value or checks.replace_unstorable(value) != value:
         raise ConfigurationError(f"{option} must be the name of a table or column, not {value!r}")
     if len(value.encode()) > LONGEST_IDENTIFIER:
-        raise ConfigurationError(f"{option} must have at most {LONGEST_IDENTIFIER} bytes, not {checks.shown(value)}")
+        raise ConfigurationError(
+            f"{option} must have at most {LONGEST_IDENTIFIER} bytes, not {checks.short_repr(value)}"
+        )
     return str.__str__(value)
 
 
-def _columns(columns: object, companion: str | None) -> dict[Role, str]:
-    given = _mapping("columns", columns)
-    checks.refuse_unknown("columns", given, Columns.__annotations__)
-    found = {Role(role): identifier(f"columns[{role!r}]", column) for role, column in given.items()}
+def _check_columns(columns: object, companion: str | None) -> dict[Role, str]:
+    options = _check_mapping("columns", columns)
+    checks.reject_unknown("columns", options, Columns.__annotations__)
+    found = {Role(role): check_identifier(f"columns[{role!r}]", column) for role, column in options.items()}
     for role in found:
-        if companion is not None and role not in READ_BESIDE:
+        if companion is not None and role not in USER_TABLE_ROLES:
             raise ConfigurationError(
-                f"columns has {role.value!r}, which the companion table has when sidecar is set; leave it out"
+                f"columns has {role.value!r}, but with sidecar= the sidecar table holds that column; leave it out"
             )
-    _refuse_twice("columns", found)
+    _reject_duplicates("columns", found)
     return found
 
 
-def _words(states: object, companion: str | None) -> dict[State, Word]:
-    given = _mapping("states", states)
-    checks.refuse_unknown("states", given, StateWords.__annotations__)
-    if given and companion is not None:
-        raise ConfigurationError("states has no meaning when sidecar is set: the companion table has words of its own")
-    told: dict[State, object] = {state: given.get(state.value, state.value) for state in State}
-    words: dict[State, Word] = {}
-    for state, word in told.items():
+def _check_states(states: object, companion: str | None) -> dict[State, StateValue]:
+    options = _check_mapping("states", states)
+    checks.reject_unknown("states", options, StateWords.__annotations__)
+    if options and companion is not None:
+        raise ConfigurationError("states cannot be used with sidecar=: the sidecar table has its own values")
+    by_state: dict[State, object] = {state: options.get(state.value, state.value) for state in State}
+    words: dict[State, StateValue] = {}
+    for state, word in by_state.items():
         if isinstance(word, bool) or not isinstance(word, str | int) or word == "":
             raise ConfigurationError(f"states[{state.value!r}] must be a text or a whole number, not {word!r}")
         # Not a member of an enumeration: a driver may treat that in its own way.
@@ -113,117 +121,126 @@ def _words(states: object, companion: str | None) -> dict[State, Word]:
     kinds = {type(word) is int for word in words.values()}
     if len(kinds) > 1:
         missing = [state.value for state in State if not isinstance(words[state], int)]
-        raise ConfigurationError(f"states has numbers, so it has to tell one for {', '.join(missing)} as well")
-    _refuse_twice("states", words)
+        raise ConfigurationError(f"states has numbers, so add a number for {', '.join(missing)} as well")
+    _reject_duplicates("states", words)
     return words
 
 
-def _refuse_twice(option: str, named: Mapping[Any, Any]) -> None:
+def _reject_duplicates(option: str, values: Mapping[Any, Any]) -> None:
     seen: dict[Any, Any] = {}
-    for each, value in named.items():
+    for each, value in values.items():
         if value in seen:
             raise ConfigurationError(f"{option} has {value!r} for {seen[value].value!r} and for {each.value!r}")
         seen[value] = each
 
 
-def _refuse_written_twice(roles: Mapping[Role, str], key: tuple[str, ...], on_retry: Iterable[str]) -> None:
+def _reject_conflicts(roles: Mapping[Role, str], key: tuple[str, ...], on_retry: Iterable[str]) -> None:
     """Refuse a column that we write as a role if it is part of the key, or to be set by a retry as well."""
-    written = {column: role for role, column in roles.items() if role not in READ_BESIDE}
+    written = {column: role for role, column in roles.items() if role not in USER_TABLE_ROLES}
     for column in key:
         if column in written:
-            raise ConfigurationError(f"columns has {column!r} for {written[column].value!r}, and it is part of the key")
+            raise ConfigurationError(
+                f"columns has {column!r} for {written[column].value!r}, but it is part of the key; name another column"
+            )
     for column in on_retry:
         if column in written:
             raise ConfigurationError(
-                f"on_retry has {column!r}, which plays {written[column].value!r}: a retry sets it anyway; leave it out"
+                f"on_retry has {column!r}, but a retry sets {written[column].value!r} anyway; leave it out"
             )
         if column in key:
             raise ConfigurationError(f"on_retry has {column!r}, which is part of the key; leave it out")
 
 
-def _order(text: str) -> Order:
+def _parse_order(text: str) -> Order:
     """Return `column`, `column asc`, `column desc` or `-column` as an order."""
     name, _, direction = text.strip().rpartition(" ")
     if direction.lower() in {"asc", "desc"} and name:
-        return Order(identifier("order_by", name.strip()), direction.lower() == "desc")
+        return Order(check_identifier("order_by", name.strip()), direction.lower() == "desc")
     whole = text.strip()
     is_descending = whole.startswith("-") and len(whole) > 1
-    return Order(identifier("order_by", whole[1:] if is_descending else whole), is_descending)
+    return Order(check_identifier("order_by", whole[1:] if is_descending else whole), is_descending)
 
 
-def _parts(order_by: object) -> list[str]:
+def _split_order(order_by: object) -> list[str]:
     if order_by is None:
         return []
     if isinstance(order_by, str):
         return order_by.split(",")
     if isinstance(order_by, bytes | Mapping) or not isinstance(order_by, Iterable):
-        raise ConfigurationError(f"order_by must be columns, such as 'created_at', not {checks.shown(order_by)}")
-    return [identifier("order_by", each) for each in order_by]
+        raise ConfigurationError(f"order_by must be columns, such as 'created_at', not {checks.short_repr(order_by)}")
+    return [check_identifier("order_by", each) for each in order_by]
 
 
-def _identifiers(option: str, value: object) -> tuple[str, ...]:
+def _check_identifiers(option: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
-        return (identifier(option, value),)
+        return (check_identifier(option, value),)
     if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
-        raise ConfigurationError(f"{option} must be a column or several of them, not {checks.shown(value)}")
-    found = tuple(dict.fromkeys(identifier(option, each) for each in value))
+        raise ConfigurationError(f"{option} must be a column or a list of columns, not {checks.short_repr(value)}")
+    found = tuple(dict.fromkeys(check_identifier(option, each) for each in value))
     if not found:
         raise ConfigurationError(f"{option} is empty; name the columns of the key")
     return found
 
 
-def _output(output: object) -> Output | None:
+def _parse_output(output: object) -> OutputLocation | None:
     """Return `invoices.order_id`, or the same with a schema, or several columns of one table."""
     if output is None:
         return None
-    places = [each.split(".") for each in _identifiers("output", output)]
-    tables = {tuple(place[:-1]) for place in places}
-    if len(tables) != 1 or len(places[0]) not in {2, 3} or any("" in place for place in places):
+    paths = [each.split(".") for each in _check_identifiers("output", output)]
+    tables = {tuple(path[:-1]) for path in paths}
+    if len(tables) != 1 or len(paths[0]) not in {2, 3} or any("" in path for path in paths):
         raise ConfigurationError(
-            f"output must be a column of a table, such as 'invoices.order_id', or several of one, not {output!r}"
+            f"output must be a column, such as 'invoices.order_id', or several columns of one table, not {output!r}"
         )
-    *schema, table = places[0][:-1]
-    return Output(schema[0] if schema else None, table, tuple(place[-1] for place in places))
+    *schema, table = paths[0][:-1]
+    return OutputLocation(schema[0] if schema else None, table, tuple(path[-1] for path in paths))
 
 
-def _is_output_there(output: Output | None, table: str, key: tuple[str, ...]) -> Fragment | None:
+def _output_exists(output: OutputLocation | None, table: str, key: tuple[str, ...]) -> SqlCondition | None:
     """Return the condition that the output of a row is there, if its columns are those of the key."""
     if output is None or len(output.columns) != len(key):
         return None
-    place = quoted(output.table) if output.schema is None else f"{quoted(output.schema)}.{quoted(output.table)}"
+    source = (
+        quote_identifier(output.table)
+        if output.schema is None
+        else f"{quote_identifier(output.schema)}.{quote_identifier(output.table)}"
+    )
     # Another name than that of the table, which would hide it.
     alias = "output" if table.lower() != "output" else "found"
     pairs = zip(output.columns, key, strict=True)
-    same = " and ".join(f"{alias}.{quoted(there)} = {quoted(table)}.{quoted(here)}" for there, here in pairs)
-    return Fragment(f"exists (select 1 from {place} {alias} where {same})", ())  # noqa: S608 - the names are quoted
+    same = " and ".join(
+        f"{alias}.{quote_identifier(there)} = {quote_identifier(table)}.{quote_identifier(here)}"
+        for there, here in pairs
+    )
+    return SqlCondition(f"exists (select 1 from {source} {alias} where {same})", ())  # noqa: S608 - the names are quoted
 
 
-def _companion(sidecar: object, table: str) -> str | None:
+def _sidecar_name(sidecar: object, table: str) -> str | None:
     if isinstance(sidecar, str):
-        return identifier("sidecar", sidecar)
-    return made_name("tenure", table) if checks.truth("sidecar", sidecar) else None
+        return check_identifier("sidecar", sidecar)
+    return derive_name("tenure", table) if checks.boolean("sidecar", sidecar) else None
 
 
-def _params(params: object) -> dict[str, Any]:
-    given = _mapping("params", params)
+def _check_params(params: object) -> dict[str, Any]:
+    given = _check_mapping("params", params)
     for name in given:
         if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
-            raise ConfigurationError(f"params must be named like variables, such as 'source', not {name!r}")
+            raise ConfigurationError(f"the names in params must be identifiers, such as 'source', not {name!r}")
     return given
 
 
-def _refuse_unused(params: Mapping[str, Any], fragments: Iterable[Fragment | None]) -> None:
-    used = {name for each in fragments if each is not None for name in each.names}
+def _reject_unused(params: Mapping[str, Any], conditions: Iterable[SqlCondition | None]) -> None:
+    used = {name for each in conditions if each is not None for name in each.names}
     for name in params:
         if name not in used:
             raise ConfigurationError(
-                f"params has {name!r}, which neither where nor done_if names as :{name}{checks.nearest(name, used)}"
+                f"params has {name!r}, but neither where nor done_if uses :{name}{checks.did_you_mean(name, used)}"
             )
 
 
-def _mapping(option: str, value: object) -> dict[Any, Any]:
+def _check_mapping(option: str, value: object) -> dict[Any, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{option} must be a dict, not {checks.shown(value)}")
+        raise ConfigurationError(f"{option} must be a dict, not {checks.short_repr(value)}")
     return dict(value)

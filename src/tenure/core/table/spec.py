@@ -14,13 +14,13 @@ from uuid import UUID
 from tenure.core import checks
 from tenure.core.backoff import Backoff
 from tenure.core.job import State
-from tenure.core.table.condition import Fragment
+from tenure.core.table.condition import SqlCondition
 from tenure.errors import ConfigurationError
 
 LONGEST_IDENTIFIER = 63
 """Bytes that PostgreSQL keeps of a name."""
 
-Word = str | int
+StateValue = str | int
 """What stands in the column of the state: a text, a label of an enum, or a number."""
 
 
@@ -50,11 +50,11 @@ class Columns(TypedDict, total=False):
 class StateWords(TypedDict, total=False):
     """Which word of the state column means which state; the names themselves, where it is not told."""
 
-    queued: Word
-    running: Word
-    completed: Word
-    failed: Word
-    cancelled: Word
+    queued: StateValue
+    running: StateValue
+    completed: StateValue
+    failed: StateValue
+    cancelled: StateValue
 
 
 class Role(StrEnum):
@@ -74,10 +74,10 @@ class Role(StrEnum):
     RECORD = "record"
 
 
-ONLY_IF_NAMED = frozenset({Role.ERROR, Role.PRIORITY, Role.CREATED_AT})
+OPTIONAL_ROLES = frozenset({Role.ERROR, Role.PRIORITY, Role.CREATED_AT})
 """Roles that a table may do without."""
 
-READ_BESIDE = frozenset({Role.PRIORITY, Role.CREATED_AT})
+USER_TABLE_ROLES = frozenset({Role.PRIORITY, Role.CREATED_AT})
 """Roles that columns of the user's table play when a companion table has all others."""
 
 
@@ -90,7 +90,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputLocation:
     """Where the work of a row shows: at most one row of this table has its key in these columns."""
 
     schema: str | None
@@ -110,13 +110,15 @@ class TableSpec:
     schema: str | None = None
     key: tuple[str, ...] = ("id",)
     columns: Mapping[Role, str] = field(default_factory=dict, hash=False)
-    words: Mapping[State, Word] = field(default_factory=lambda: {each: each.value for each in State}, hash=False)
+    state_values: Mapping[State, StateValue] = field(
+        default_factory=lambda: {each: each.value for each in State}, hash=False
+    )
     order_by: tuple[Order, ...] = ()
-    where: Fragment | None = None
-    done_if: Fragment | None = None
+    where: SqlCondition | None = None
+    done_if: SqlCondition | None = None
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     on_retry: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    output: Output | None = None
+    output: OutputLocation | None = None
     companion: str | None = None
     max_attempts: int | None = 5
     max_crashes: int = 3
@@ -129,7 +131,7 @@ class TableSpec:
         return self.name
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The table as an error names it."""
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
@@ -143,36 +145,40 @@ class TableSpec:
 
         In a companion all roles have their own names but for those that stay with the user's table.
         """
-        if (named := self.columns.get(role)) is not None:
-            return named
+        if (column := self.columns.get(role)) is not None:
+            return column
         if role is Role.ERROR and self.is_sidecar:
             return role.value
-        if role in ONLY_IF_NAMED:
+        if role in OPTIONAL_ROLES:
             return None
         return role.value if self.is_sidecar or role is Role.STATE else f"tenure_{role}"
 
 
-def id_of(key: object, columns: int) -> str:
+def row_id(key: object, columns: int) -> str:
     """Return the id of the row that has this key, or raise; a text is taken for the id itself.
 
     The id of one column is its text, that of several a JSON list of their texts, without spaces.
     """
     if isinstance(key, str):
-        return checks.kept_text("id", key)
+        return checks.storable_text("id", key)
     if columns == 1:
         return _key_text(key)
     if not isinstance(key, tuple | list) or len(key) != columns:
-        raise ConfigurationError(f"id must be the {columns} values of the key, such as (1, 2), not {checks.shown(key)}")
+        raise ConfigurationError(
+            f"id must be the {columns} values of the key, such as (1, 2), not {checks.short_repr(key)}"
+        )
     return json.dumps([_key_text(each) for each in key], ensure_ascii=False, separators=(",", ":"))
 
 
 def _key_text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | UUID):
-        raise ConfigurationError(f"id must be the key of a row, a text, a number or a UUID, not {checks.shown(value)}")
-    return checks.kept_text("id", str(value))
+        raise ConfigurationError(
+            f"id must be the key of a row, a text, a number or a UUID, not {checks.short_repr(value)}"
+        )
+    return checks.storable_text("id", str(value))
 
 
-def made_name(*parts: str) -> str:
+def derive_name(*parts: str) -> str:
     """Return a name for what is made beside a table, such as an index: whole if it fits, else with a digest."""
     whole = "_".join(parts)
     if len(whole.encode()) <= LONGEST_IDENTIFIER:
@@ -181,6 +187,6 @@ def made_name(*parts: str) -> str:
     return whole.encode()[: LONGEST_IDENTIFIER - len(digest) - 1].decode(errors="ignore") + f"_{digest}"
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """Return a name as it stands in a statement."""
     return '"' + name.replace('"', '""') + '"'

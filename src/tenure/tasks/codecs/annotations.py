@@ -7,26 +7,26 @@ from typing import Any, TypeVar, get_args
 from tenure.errors import ConfigurationError
 
 
-class Undefined(Exception):  # noqa: N818 - it names a fact
+class UndefinedName(Exception):  # noqa: N818 - named after the fact
     """An annotation has a name that is not defined, at least not yet."""
 
 
-def hints_of(source: Any, local: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def resolve_hints(source: Any, local: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the annotations of a function or class, with the names in them looked up; also in `local`, if need be."""
     try:
         return typing.get_type_hints(source, include_extras=True)
     except (NameError, AttributeError) as exc:
         if local is None:
-            raise Undefined(str(exc)) from None
+            raise UndefinedName(str(exc)) from None
     except (TypeError, SyntaxError) as exc:
-        raise ConfigurationError(f"the annotations of {spelled(source)} cannot be read: {exc}") from None
+        raise ConfigurationError(f"the annotations of {format_annotation(source)} are invalid: {exc}") from None
     try:
         return typing.get_type_hints(source, localns=dict(local), include_extras=True)
     except (NameError, AttributeError) as exc:
-        raise Undefined(str(exc)) from None
+        raise UndefinedName(str(exc)) from None
 
 
-def filled(annotation: Any, arguments: Mapping[Any, Any]) -> Any:
+def substitute_variables(annotation: Any, arguments: Mapping[Any, Any]) -> Any:
     """Return the annotation of a generic class's field with the arguments of the class in place of its variables."""
     if isinstance(annotation, TypeVar):
         return arguments.get(annotation, annotation)
@@ -36,7 +36,7 @@ def filled(annotation: Any, arguments: Mapping[Any, Any]) -> Any:
     return annotation[tuple(arguments.get(each, each) for each in variables)] if variables else annotation
 
 
-def spelled(annotation: Any) -> str:
+def format_annotation(annotation: Any) -> str:
     """Return an annotation as the source has it, more or less."""
     if annotation is type(None):
         return "None"

@@ -10,13 +10,13 @@ from types import NoneType
 from typing import Any
 
 from tenure.core import checks
-from tenure.tasks.codecs.annotations import spelled
+from tenure.tasks.codecs.annotations import format_annotation
 
-EVERYTHING = frozenset({NoneType, bool, int, float, str, list, dict})
+JSON_TYPES = frozenset({NoneType, bool, int, float, str, list, dict})
 """The types that JSON is read as."""
 
 
-class Unfit(ValueError):  # noqa: N818 - it names a fact
+class ValueMismatch(ValueError):  # noqa: N818 - named after the fact
     """A value that is not written, or JSON that is not read, under this annotation."""
 
 
@@ -26,16 +26,16 @@ class Codec:
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
-    written: frozenset[type]
+    json_types: frozenset[type]
     is_plain: bool = False
 
 
-def plain(*written: type) -> Codec:
+def plain(*json_types: type) -> Codec:
     """Return the codec of values that are JSON already; nothing is checked or changed."""
-    return Codec(encode=_as_it_is, decode=_as_it_is, written=frozenset(written), is_plain=True)
+    return Codec(encode=_identity, decode=_identity, json_types=frozenset(json_types), is_plain=True)
 
 
-def later(codec: Callable[[], Codec], written: Collection[type]) -> Codec:
+def deferred(codec: Callable[[], Codec], json_types: Collection[type]) -> Codec:
     """Return a codec that is looked up when it is used, for a class that holds its own kind."""
 
     def encode(value: Any) -> Any:
@@ -44,12 +44,12 @@ def later(codec: Callable[[], Codec], written: Collection[type]) -> Codec:
     def decode(value: Any) -> Any:
         return codec().decode(value)
 
-    return Codec(encode=encode, decode=decode, written=frozenset(written))
+    return Codec(encode=encode, decode=decode, json_types=frozenset(json_types))
 
 
-def unfit(value: object, annotation: object) -> Unfit:
-    return Unfit(f"{checks.shown(value)} is not {spelled(annotation)}")
+def value_mismatch(value: object, annotation: object) -> ValueMismatch:
+    return ValueMismatch(f"{checks.short_repr(value)} is not {format_annotation(annotation)}")
 
 
-def _as_it_is(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value

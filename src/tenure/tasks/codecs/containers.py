@@ -8,11 +8,11 @@ from typing import Any
 
 from tenure.core import checks
 from tenure.errors import ConfigurationError
-from tenure.tasks.codecs.annotations import spelled
-from tenure.tasks.codecs.codec import Codec, Unfit, plain, unfit
+from tenure.tasks.codecs.annotations import format_annotation
+from tenure.tasks.codecs.codec import Codec, ValueMismatch, plain, value_mismatch
 
 
-def several(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], item: Codec) -> Codec:
+def sequence(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], item: Codec) -> Codec:
     """Return the codec of instances of these kinds, written as an array and read by `build`."""
     if build is list and item.is_plain:
         return plain(list)
@@ -20,37 +20,37 @@ def several(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], item:
 
     def encode(value: Any) -> list[Any]:
         if not isinstance(value, kinds):
-            raise unfit(value, kinds[0])
+            raise value_mismatch(value, kinds[0])
         return [encode_item(each) for each in value]
 
     def decode(value: Any) -> Any:
         if type(value) is not list:
-            raise unfit(value, kinds[0])
+            raise value_mismatch(value, kinds[0])
         return build([decode_item(each) for each in value])
 
-    return Codec(encode=encode, decode=decode, written=frozenset({list}))
+    return Codec(encode=encode, decode=decode, json_types=frozenset({list}))
 
 
-def different(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], item: Codec) -> Codec:
+def set_codec(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], item: Codec) -> Codec:
     """Return the codec of sets: as `several`, of items that can be in a set, and still differ, when they are read."""
-    codec = several(kinds, build, item)
+    codec = sequence(kinds, build, item)
 
     def encode(value: Any) -> list[Any]:
         written: list[Any] = codec.encode(value)
         if item.is_plain and not all(isinstance(each, str | int | float | None) for each in written):
-            raise Unfit(f"{checks.shown(value)} has items that are not written as strings or numbers")
+            raise ValueMismatch(f"{checks.short_repr(value)} has items that are not written as strings or numbers")
         try:
             is_kept = codec.decode(written) == value
         except TypeError:
             is_kept = False
         if not is_kept:
-            raise Unfit(f"{checks.shown(value)} does not come back as the same set")
+            raise ValueMismatch(f"{checks.short_repr(value)} would not come back as the same set")
         return written
 
-    return Codec(encode=encode, decode=codec.decode, written=codec.written)
+    return Codec(encode=encode, decode=codec.decode, json_types=codec.json_types)
 
 
-def fixed(items: Sequence[Codec]) -> Codec:
+def fixed_tuple(items: Sequence[Codec]) -> Codec:
     """Return the codec of tuples with these items."""
     encoders = [each.encode for each in items]
     decoders = [each.decode for each in items]
@@ -58,15 +58,15 @@ def fixed(items: Sequence[Codec]) -> Codec:
 
     def encode(value: Any) -> list[Any]:
         if not isinstance(value, tuple) or len(value) != length:
-            raise Unfit(f"{checks.shown(value)} is not a tuple of {length}")
+            raise ValueMismatch(f"{checks.short_repr(value)} is not a tuple of {length}")
         return [each(part) for each, part in zip(encoders, value, strict=True)]
 
     def decode(value: Any) -> tuple[Any, ...]:
         if type(value) is not list or len(value) != length:
-            raise Unfit(f"{checks.shown(value)} is not a tuple of {length}")
+            raise ValueMismatch(f"{checks.short_repr(value)} is not a tuple of {length}")
         return tuple([each(part) for each, part in zip(decoders, value, strict=True)])
 
-    return Codec(encode=encode, decode=decode, written=frozenset({list}))
+    return Codec(encode=encode, decode=decode, json_types=frozenset({list}))
 
 
 def mapping(kind: Any, key: Codec, content: Codec) -> Codec:
@@ -78,41 +78,41 @@ def mapping(kind: Any, key: Codec, content: Codec) -> Codec:
 
     def encode(value: Any) -> dict[Any, Any]:
         if not isinstance(value, kind):
-            raise unfit(value, kind)
-        return _whole(value, {encode_key(name): encode_content(each) for name, each in value.items()})
+            raise value_mismatch(value, kind)
+        return _require_same_size(value, {encode_key(name): encode_content(each) for name, each in value.items()})
 
     def decode(value: Any) -> dict[Any, Any]:
         if type(value) is not dict:
-            raise unfit(value, kind)
-        return _whole(value, {decode_key(name): decode_content(each) for name, each in value.items()})
+            raise value_mismatch(value, kind)
+        return _require_same_size(value, {decode_key(name): decode_content(each) for name, each in value.items()})
 
-    return Codec(encode=encode, decode=decode, written=frozenset({dict}))
+    return Codec(encode=encode, decode=decode, json_types=frozenset({dict}))
 
 
-def key(annotation: Any, codec: Codec) -> Codec:
+def mapping_key(annotation: Any, codec: Codec) -> Codec:
     """Return the codec of keys: what is written as a string is kept, whole numbers become strings."""
-    if codec.written == {str} or (codec.is_plain and str in codec.written):
+    if codec.json_types == {str} or (codec.is_plain and str in codec.json_types):
         return codec
-    if codec.written != {int}:
+    if codec.json_types != {int}:
         raise ConfigurationError(
-            f"{spelled(annotation)} cannot be the key of a JSON object; use str, int, UUID, a date or an Enum"
+            f"{format_annotation(annotation)} cannot be the key of a JSON object; use str, int, UUID, a date or an Enum"
         )
 
     def encode(value: Any) -> str:
         number = codec.encode(value)
         if type(number) is not int:
-            raise unfit(value, annotation)
+            raise value_mismatch(value, annotation)
         return str(number)
 
     def decode(value: Any) -> Any:
         if str(number := int(value)) != value:
-            raise unfit(value, annotation)
+            raise value_mismatch(value, annotation)
         return codec.decode(number)
 
-    return Codec(encode=encode, decode=decode, written=frozenset({str}))
+    return Codec(encode=encode, decode=decode, json_types=frozenset({str}))
 
 
-def _whole(value: Mapping[Any, Any], translated: dict[Any, Any]) -> dict[Any, Any]:
+def _require_same_size(value: Mapping[Any, Any], translated: dict[Any, Any]) -> dict[Any, Any]:
     if len(translated) != len(value):
-        raise Unfit(f"{checks.shown(value)} has two keys that mean the same")
+        raise ValueMismatch(f"{checks.short_repr(value)} has two keys that are equal in JSON")
     return translated

@@ -10,8 +10,8 @@ from operator import or_
 from typing import Any
 
 from tenure.errors import ConfigurationError
-from tenure.tasks.codecs.annotations import spelled
-from tenure.tasks.codecs.codec import Codec, unfit
+from tenure.tasks.codecs.annotations import format_annotation
+from tenure.tasks.codecs.codec import Codec, value_mismatch
 from tenure.tasks.codecs.scalars import SCALARS, scalar
 
 
@@ -19,23 +19,23 @@ def enumeration(kind: type[Enum]) -> Codec:
     """Return the codec of an enumeration; its values must be JSON or what is written as a string or number."""
     if issubclass(kind, Flag):
         return _flag(kind)
-    texts = {name: _written(member) for name, member in kind.__members__.items()}
+    texts = {name: _json_value(member) for name, member in kind.__members__.items()}
     members = {text: kind[name] for name, text in texts.items()}
     written = frozenset(map(type, members))
     if not members or len(members) < len(kind):
-        raise ConfigurationError(f"the members of {spelled(kind)} cannot be told apart by their values")
+        raise ConfigurationError(f"the members of {format_annotation(kind)} do not have distinct JSON values")
 
     def encode(value: Any) -> Any:
         if not isinstance(value, kind):
-            raise unfit(value, kind)
+            raise value_mismatch(value, kind)
         return texts[value.name]
 
     def decode(value: Any) -> Enum:
         if type(value) not in written or value not in members:
-            raise unfit(value, kind)
+            raise value_mismatch(value, kind)
         return members[value]
 
-    return Codec(encode=encode, decode=decode, written=written)
+    return Codec(encode=encode, decode=decode, json_types=written)
 
 
 def _flag(kind: type[Flag]) -> Codec:
@@ -46,29 +46,29 @@ def _flag(kind: type[Flag]) -> Codec:
     for member in kind.__members__.values():
         if member.value & ~named and not keeps_all:
             raise ConfigurationError(
-                f"{spelled(kind)}.{member.name} has the value {member.value}, with bits that no member of one "
-                "bit names; add a member for each bit, or use boundary=KEEP"
+                f"{format_annotation(kind)}.{member.name} has the value {member.value}, with bits that have no "
+                "member; add a member for each bit, or use boundary=KEEP"
             )
 
     def read(value: int) -> Flag:
         flag = kind(value)
         # Python before 3.11.4 drops the bits that no member names; later releases turn a negative number around.
         if not isinstance(flag, kind) or flag.value != value:
-            raise unfit(value, kind)
+            raise value_mismatch(value, kind)
         return flag
 
     # By value: in Python before 3.11.4 two flags of the same unknown bits are not equal.
     return scalar(kind, lambda flag: flag.value, read, frozenset({int}), lambda read, value: read.value == value.value)
 
 
-def _written(member: Enum) -> Any:
+def _json_value(member: Enum) -> Any:
     value = member.value
     if type(value) in {bool, int, float, str, type(None)}:
         return value
     if type(value) not in SCALARS:
         # The value is not shown: for an empty tuple, Python before 3.11.4 has an object of no content instead.
         raise ConfigurationError(
-            f"{spelled(type(member))}.{member.name} has a value that cannot be written as JSON; "
+            f"{format_annotation(type(member))}.{member.name} has a value that cannot be written as JSON; "
             "give its members strings or numbers"
         )
     return SCALARS[type(value)].encode(value)

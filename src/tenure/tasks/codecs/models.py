@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenure.core import checks
-from tenure.tasks.codecs.codec import EVERYTHING, Codec, Unfit, unfit
+from tenure.tasks.codecs.codec import JSON_TYPES, Codec, ValueMismatch, value_mismatch
 
 
 def is_model(kind: type) -> bool:
@@ -36,7 +36,7 @@ def _struct(kind: Any, annotation: Any) -> Codec:
         return msgspec.convert(value, annotation, str_keys=True)
 
     written = list if kind.__struct_config__.array_like else dict
-    return _proved(kind, write, read, frozenset({written}))
+    return _verified_codec(kind, write, read, frozenset({written}))
 
 
 def _pydantic(kind: Any, annotation: Any) -> Codec:
@@ -51,20 +51,22 @@ def _pydantic(kind: Any, annotation: Any) -> Codec:
         return adapter.validate_json(json.dumps(value))
 
     is_root = getattr(kind, "__pydantic_root_model__", False)
-    return _proved(kind, write, read, EVERYTHING if is_root else frozenset({dict}))
+    return _verified_codec(kind, write, read, JSON_TYPES if is_root else frozenset({dict}))
 
 
-def _proved(kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any], written: frozenset[type]) -> Codec:
+def _verified_codec(
+    kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any], json_types: frozenset[type]
+) -> Codec:
     """Return a codec that reads back what it writes: whether a model hides or changes something, it alone knows."""
     has_equality = kind.__eq__ is not object.__eq__
 
     def encode(value: Any) -> Any:
         if type(value) is not kind:
-            raise unfit(value, kind)
+            raise value_mismatch(value, kind)
         text = write(value)
         again = read(text)
         if has_equality and again != value:
-            raise Unfit(f"{checks.shown(value)} comes back as {checks.shown(again)}")
+            raise ValueMismatch(f"{checks.short_repr(value)} would come back as {checks.short_repr(again)}")
         return text
 
-    return Codec(encode=encode, decode=read, written=written)
+    return Codec(encode=encode, decode=read, json_types=json_types)

@@ -8,10 +8,10 @@ from typing import Annotated, Any, NotRequired, Required, get_origin
 
 from tenure.core import checks
 from tenure.errors import ConfigurationError
-from tenure.tasks.codecs.annotations import filled, hints_of, spelled
-from tenure.tasks.codecs.codec import Codec, Unfit, plain, unfit
+from tenure.tasks.codecs.annotations import format_annotation, resolve_hints, substitute_variables
+from tenure.tasks.codecs.codec import Codec, ValueMismatch, plain, value_mismatch
 
-Find = Callable[[Any], Codec]
+FindCodec = Callable[[Any], Codec]
 """Returns the codec of an annotation."""
 
 
@@ -35,23 +35,25 @@ def is_named_tuple(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def record(kind: Any, arguments: Sequence[Any], find: Find) -> Codec:
+def record(kind: Any, arguments: Sequence[Any], find: FindCodec) -> Codec:
     """Return the codec of a class with fields; `arguments` are those of a generic one."""
     variables = dict(zip(getattr(kind, "__parameters__", ()), arguments, strict=False))
-    hints = {name: filled(each, variables) for name, each in hints_of(kind, {kind.__name__: kind}).items()}
+    hints = {
+        name: substitute_variables(each, variables) for name, each in resolve_hints(kind, {kind.__name__: kind}).items()
+    }
     if is_typed_dict(kind):
         return _typed_dict(kind, hints, find)
     if is_named_tuple(kind):
-        return _built(kind, _named_tuple_fields(kind, hints, find))
-    return _built(kind, _dataclass_fields(kind, hints, find))
+        return _object_codec(kind, _named_tuple_fields(kind, hints, find))
+    return _object_codec(kind, _dataclass_fields(kind, hints, find))
 
 
-def _dataclass_fields(kind: Any, hints: Mapping[str, Any], find: Find) -> list[Field]:
+def _dataclass_fields(kind: Any, hints: Mapping[str, Any], find: FindCodec) -> list[Field]:
     fields = [each for each in dataclasses.fields(kind) if each.init]
     if {each.name for each in fields} != set(inspect.signature(kind).parameters):
         raise ConfigurationError(
-            f"{spelled(kind)} cannot be built from its fields: its constructor takes other parameters; "
-            "use a dataclass without InitVar and with the constructor that it was given"
+            f"{format_annotation(kind)} cannot be built from its fields: its constructor has other parameters; "
+            "use a dataclass without InitVar and without a custom __init__"
         )
     return [
         Field(
@@ -63,14 +65,14 @@ def _dataclass_fields(kind: Any, hints: Mapping[str, Any], find: Find) -> list[F
     ]
 
 
-def _named_tuple_fields(kind: Any, hints: Mapping[str, Any], find: Find) -> list[Field]:
+def _named_tuple_fields(kind: Any, hints: Mapping[str, Any], find: FindCodec) -> list[Field]:
     return [
         Field(name=name, codec=find(hints.get(name, Any)), is_required=name not in kind._field_defaults)
         for name in kind._fields
     ]
 
 
-def _built(kind: Any, fields: Sequence[Field]) -> Codec:
+def _object_codec(kind: Any, fields: Sequence[Field]) -> Codec:
     """Return the codec of objects that are built by calling their class with its fields."""
     encoders = {each.name: each.codec.encode for each in fields}
     decode_fields = _decoder(kind, fields)
@@ -78,21 +80,21 @@ def _built(kind: Any, fields: Sequence[Field]) -> Codec:
 
     def encode(value: Any) -> dict[str, Any]:
         if type(value) is not kind:
-            raise unfit(value, kind)
+            raise value_mismatch(value, kind)
         parts = {name: getattr(value, name) for name in encoders}
         # What the constructor computes or refuses would be another value, or none, when the job runs.
         again = kind(**parts)
         if has_equality and again != value:
-            raise Unfit(f"{checks.shown(value)} is not equal to what is built from its fields")
+            raise ValueMismatch(f"{checks.short_repr(value)} is not equal to an instance built from its fields")
         return {name: encoders[name](part) for name, part in parts.items()}
 
     def decode(value: Any) -> Any:
         return kind(**decode_fields(value))
 
-    return Codec(encode=encode, decode=decode, written=frozenset({dict}))
+    return Codec(encode=encode, decode=decode, json_types=frozenset({dict}))
 
 
-def _typed_dict(kind: Any, hints: Mapping[str, Any], find: Find) -> Codec:
+def _typed_dict(kind: Any, hints: Mapping[str, Any], find: FindCodec) -> Codec:
     fields = [
         Field(name=name, codec=find(each), is_required=_is_required(each, name in kind.__required_keys__))
         for name, each in hints.items()
@@ -100,16 +102,16 @@ def _typed_dict(kind: Any, hints: Mapping[str, Any], find: Find) -> Codec:
     if all(each.codec.is_plain for each in fields):
         return plain(dict)
     encoders = {each.name: each.codec.encode for each in fields}
-    check = _names_check(kind, fields)
+    check = _field_checker(kind, fields)
 
     def encode(value: Any) -> dict[str, Any]:
         check(value)
         return {name: encoders[name](each) for name, each in value.items()}
 
-    return Codec(encode=encode, decode=_decoder(kind, fields), written=frozenset({dict}))
+    return Codec(encode=encode, decode=_decoder(kind, fields), json_types=frozenset({dict}))
 
 
-def _is_required(annotation: Any, otherwise: bool) -> bool:  # noqa: FBT001 - the last resort
+def _is_required(annotation: Any, otherwise: bool) -> bool:  # noqa: FBT001 - the default
     """Tell whether a key must be there; its class does not know when the annotations are text."""
     if get_origin(annotation) is Annotated:
         annotation = annotation.__origin__
@@ -119,7 +121,7 @@ def _is_required(annotation: Any, otherwise: bool) -> bool:  # noqa: FBT001 - th
 
 def _decoder(kind: Any, fields: Sequence[Field]) -> Callable[[Any], dict[str, Any]]:
     decoders = {each.name: each.codec.decode for each in fields}
-    check = _names_check(kind, fields)
+    check = _field_checker(kind, fields)
 
     def decode(value: Any) -> dict[str, Any]:
         check(value)
@@ -128,18 +130,20 @@ def _decoder(kind: Any, fields: Sequence[Field]) -> Callable[[Any], dict[str, An
     return decode
 
 
-def _names_check(kind: Any, fields: Sequence[Field]) -> Callable[[Any], None]:
+def _field_checker(kind: Any, fields: Sequence[Field]) -> Callable[[Any], None]:
     """Return what refuses a dict that lacks a field, or has one too many."""
     known = frozenset(each.name for each in fields)
     required = frozenset(each.name for each in fields if each.is_required)
 
     def check(value: Any) -> None:
         if not isinstance(value, dict):
-            raise unfit(value, kind)
+            raise value_mismatch(value, kind)
         if missing := required - value.keys():
-            raise Unfit(f"{checks.shown(value)} lacks {min(missing)!r} of {spelled(kind)}")
+            raise ValueMismatch(f"{checks.short_repr(value)} lacks {min(missing)!r} of {format_annotation(kind)}")
         if not known.issuperset(value):
             unknown = next(each for each in value if each not in known)
-            raise Unfit(f"{spelled(kind)} has no field {unknown!r}{checks.nearest(unknown, known)}")
+            raise ValueMismatch(
+                f"{format_annotation(kind)} has no field {unknown!r}{checks.did_you_mean(unknown, known)}"
+            )
 
     return check

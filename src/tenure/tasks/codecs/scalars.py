@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tenure.core import checks
-from tenure.tasks.codecs.codec import Codec, Unfit, unfit
+from tenure.tasks.codecs.codec import Codec, ValueMismatch, value_mismatch
 
 T = TypeVar("T")
 
@@ -22,37 +22,37 @@ def scalar(
     kind: type[T],
     write: Callable[[T], Any],
     read: Callable[[Any], T],
-    written: frozenset[type] = frozenset({str}),
-    same: Callable[[T, T], bool] = eq,
+    json_types: frozenset[type] = frozenset({str}),
+    is_same: Callable[[T, T], bool] = eq,
 ) -> Codec:
     """Return a codec that writes what reads back as the same value, and refuses the rest."""
 
     def encode(value: Any) -> Any:
         if not isinstance(value, kind):
-            raise unfit(value, kind)
+            raise value_mismatch(value, kind)
         try:
             text = write(value)
-            is_kept = same(read(text), value)
+            is_kept = is_same(read(text), value)
         except ValueError:
-            raise unfit(value, kind) from None
+            raise value_mismatch(value, kind) from None
         if not is_kept:
-            raise Unfit(f"{checks.shown(value)} does not come back as it is")
+            raise ValueMismatch(f"{checks.short_repr(value)} would not come back unchanged")
         return text
 
     def decode(value: Any) -> T:
-        if type(value) not in written:
-            raise unfit(value, kind)
+        if type(value) not in json_types:
+            raise value_mismatch(value, kind)
         return read(value)
 
-    return Codec(encode=encode, decode=decode, written=written)
+    return Codec(encode=encode, decode=decode, json_types=json_types)
 
 
-def _same_moment(read: datetime, value: datetime) -> bool:
+def _is_same_instant(read: datetime, value: datetime) -> bool:
     # Not `==`: in the hour that is repeated when summer time ends, it holds for no two time zones.
     return not read - value
 
 
-def _same_time(read: time, value: time) -> bool:
+def _is_same_time(read: time, value: time) -> bool:
     return read == value and (read.tzinfo is None) == (value.tzinfo is None)
 
 
@@ -60,7 +60,7 @@ def _seconds(value: timedelta) -> float:
     return value.total_seconds() if value.microseconds else value.days * 86_400 + value.seconds
 
 
-def _length(seconds: float) -> timedelta:
+def _timedelta(seconds: float) -> timedelta:
     return timedelta(seconds=seconds)
 
 
@@ -78,20 +78,20 @@ def _decimal() -> Codec:
     def encode(value: Any) -> Any:
         return str(value) if type(value) is int else codec.encode(value)
 
-    return Codec(encode=encode, decode=codec.decode, written=codec.written)
+    return Codec(encode=encode, decode=codec.decode, json_types=codec.json_types)
 
 
 SCALARS: dict[type, Codec] = {
-    datetime: scalar(datetime, datetime.isoformat, datetime.fromisoformat, same=_same_moment),
+    datetime: scalar(datetime, datetime.isoformat, datetime.fromisoformat, is_same=_is_same_instant),
     date: scalar(date, lambda value: value.isoformat(), date.fromisoformat),
-    time: scalar(time, time.isoformat, time.fromisoformat, same=_same_time),
-    timedelta: scalar(timedelta, _seconds, _length, frozenset({int, float})),
+    time: scalar(time, time.isoformat, time.fromisoformat, is_same=_is_same_time),
+    timedelta: scalar(timedelta, _seconds, _timedelta, frozenset({int, float})),
     UUID: scalar(UUID, str, UUID),
     Decimal: _decimal(),
     bytes: scalar(bytes, _base64, _bytes),
 }
 
 
-def single(kind: type) -> Codec | None:
+def scalar_codec_of(kind: type) -> Codec | None:
     """Return the codec of such a class, or None if it is none of them."""
     return scalar(kind, str, kind) if issubclass(kind, PurePath) else SCALARS.get(kind)

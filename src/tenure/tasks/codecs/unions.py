@@ -9,10 +9,10 @@ from types import NoneType
 from typing import Any
 
 from tenure.errors import ConfigurationError
-from tenure.tasks.codecs.annotations import spelled
-from tenure.tasks.codecs.codec import Codec, Unfit, plain, unfit
+from tenure.tasks.codecs.annotations import format_annotation
+from tenure.tasks.codecs.codec import Codec, ValueMismatch, plain, value_mismatch
 
-WORDS = {
+JSON_TYPE_NAMES = {
     NoneType: "null",
     bool: "true or false",
     int: "a number",
@@ -25,16 +25,16 @@ WORDS = {
 
 def union(annotation: Any, members: Sequence[tuple[Any, Codec]]) -> Codec:
     """Return the codec of a union; `members` are its annotations with their codecs."""
-    _refuse_what_is_written_alike(members)
+    _reject_ambiguous_members(members)
     codecs = [codec for _, codec in members]
-    written = frozenset[type]().union(*(each.written for each in codecs))
-    plain_types = tuple(kind for each in codecs if each.is_plain for kind in each.written)
+    written = frozenset[type]().union(*(each.json_types for each in codecs))
+    plain_types = tuple(kind for each in codecs if each.is_plain for kind in each.json_types)
     translated = [each for each in codecs if not each.is_plain]
     if not translated:
         return plain(*written)
     if len(translated) == 1 and plain_types == (NoneType,):
         return _optional(translated[0], written)
-    decoders = {kind: each.decode for each in codecs for kind in each.written}
+    decoders = {kind: each.decode for each in codecs for kind in each.json_types}
 
     def encode(value: Any) -> Any:
         if isinstance(value, plain_types) and (bool in plain_types or not isinstance(value, bool)):
@@ -42,29 +42,30 @@ def union(annotation: Any, members: Sequence[tuple[Any, Codec]]) -> Codec:
         for each in translated:
             try:
                 return each.encode(value)
-            except Unfit:
+            except ValueMismatch:
                 continue
-        raise unfit(value, annotation)
+        raise value_mismatch(value, annotation)
 
     def decode(value: Any) -> Any:
         if type(value) not in decoders:
-            raise unfit(value, annotation)
+            raise value_mismatch(value, annotation)
         return decoders[type(value)](value)
 
-    return Codec(encode=encode, decode=decode, written=written)
+    return Codec(encode=encode, decode=decode, json_types=written)
 
 
-def _refuse_what_is_written_alike(members: Sequence[tuple[Any, Codec]]) -> None:
+def _reject_ambiguous_members(members: Sequence[tuple[Any, Codec]]) -> None:
     for (first, one), (second, other) in combinations(members, 2):
-        shared = one.written & other.written
+        shared = one.json_types & other.json_types
         if shared and not (one.is_plain and other.is_plain):
             raise ConfigurationError(
-                f"{spelled(first)} and {spelled(second)} cannot be told apart, since both can be "
-                f"{min(WORDS[each] for each in shared)} in JSON; use one of them, or a class with a field for each"
+                f"{format_annotation(first)} and {format_annotation(second)} are ambiguous in a union: both can be "
+                f"{min(JSON_TYPE_NAMES[each] for each in shared)} in JSON; use one of them, or a class with a field "
+                "for each"
             )
 
 
-def _optional(codec: Codec, written: frozenset[type]) -> Codec:
+def _optional(codec: Codec, json_types: frozenset[type]) -> Codec:
     encode_value, decode_value = codec.encode, codec.decode
 
     def encode(value: Any) -> Any:
@@ -73,4 +74,4 @@ def _optional(codec: Codec, written: frozenset[type]) -> Codec:
     def decode(value: Any) -> Any:
         return None if value is None else decode_value(value)
 
-    return Codec(encode=encode, decode=decode, written=written)
+    return Codec(encode=encode, decode=decode, json_types=json_types)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from tenure.backends.protocol import Claiming
 from tenure.core import transitions
 from tenure.core.backoff import Backoff
-from tenure.core.job import Entry, Job, NewJob
-from tenure.core.operations import ClaimRequest, Extension, Hold, Holding, Query, Settlement
+from tenure.core.job import Job, JobRecord, NewJob
+from tenure.core.operations import ClaimRequest, Extension, Hold, HoldStatus, Query, Settlement
 
 K = TypeVar("K")
 
@@ -47,8 +47,8 @@ class Taken:
 
 def take(store: Claiming, limit: int = 1, **options: Any) -> list[Taken]:
     """Claim, and return what was taken."""
-    asked = request(limit=limit, **options)
-    return [taken_by(job, asked) for job in store.claim(asked).jobs]
+    claim_request = request(limit=limit, **options)
+    return [as_taken(job, claim_request) for job in store.claim(claim_request).jobs]
 
 
 def take_one(store: Claiming, **options: Any) -> Taken:
@@ -56,8 +56,8 @@ def take_one(store: Claiming, **options: Any) -> Taken:
     return taken
 
 
-def taken_by(job: Job, asked: ClaimRequest) -> Taken:
-    return Taken(job, Hold(id=job.id, fence=job.fence, token=asked.token))
+def as_taken(job: Job, request: ClaimRequest) -> Taken:
+    return Taken(job, Hold(id=job.id, fence=job.fence, token=request.token))
 
 
 def job_of(store: Claiming, id: str) -> Job:
@@ -69,52 +69,52 @@ def ids_of(jobs: Sequence[Job] | Sequence[Taken]) -> list[str]:
     return [job.id for job in jobs]
 
 
-def entry(type: str = "work", *, id: str | None = None, **options: Any) -> Entry:
+def build_record(type: str = "work", *, id: str | None = None, **options: Any) -> JobRecord:
     """Return a job as it enters a store; unnamed, it gets an id of its own."""
-    return NewJob(type, **options).entry(id or f"id-{next(_numbers)}")
+    return NewJob(type, **options).record(id or f"id-{next(_numbers)}")
 
 
 def settle(store: Claiming, settlement: Settlement) -> bool:
-    (landed,) = store.settle([settlement])
-    return landed
+    (accepted,) = store.settle([settlement])
+    return accepted
 
 
-def extend(store: Claiming, hold: Hold, lease: float = 60.0) -> Holding:
-    (holding,) = store.extend([Extension(hold=hold, lease=lease)])
-    return holding
+def extend(store: Claiming, hold: Hold, lease: float = 60.0) -> HoldStatus:
+    (status,) = store.extend([Extension(hold=hold, lease=lease)])
+    return status
 
 
-def completed(taken: Taken, result: object = None) -> Settlement:
-    return transitions.completed(taken.hold, result)
+def build_completion(taken: Taken, result: object = None) -> Settlement:
+    return transitions.build_completion(taken.hold, result)
 
 
-def failed(taken: Taken, error: str = "broken", *, final: bool = False) -> Settlement:
-    return transitions.failed(taken.hold, taken.job, error, final=final, backoff=BACKOFF, random=no_jitter)
+def build_failure(taken: Taken, error: str = "broken", *, final: bool = False) -> Settlement:
+    return transitions.build_failure(taken.hold, taken.job, error, final=final, backoff=BACKOFF, random=no_jitter)
 
 
-def retried(taken: Taken, delay: float | None = None, why: str | None = None) -> Settlement:
-    return transitions.retried(taken.hold, taken.job, delay=delay, why=why, backoff=BACKOFF, random=no_jitter)
+def build_retry(taken: Taken, delay: float | None = None, why: str | None = None) -> Settlement:
+    return transitions.build_retry(taken.hold, taken.job, delay=delay, why=why, backoff=BACKOFF, random=no_jitter)
 
 
-def snoozed(taken: Taken, delay: float = 30.0) -> Settlement:
-    return transitions.snoozed(taken.hold, delay)
+def build_snooze(taken: Taken, delay: float = 30.0) -> Settlement:
+    return transitions.build_snooze(taken.hold, delay)
 
 
-def released(taken: Taken) -> Settlement:
-    return transitions.released(taken.hold)
+def build_release(taken: Taken) -> Settlement:
+    return transitions.build_release(taken.hold)
 
 
-def cancelled(taken: Taken, why: str | None = None) -> Settlement:
-    return transitions.cancelled(taken.hold, why)
+def build_cancellation(taken: Taken, why: str | None = None) -> Settlement:
+    return transitions.build_cancellation(taken.hold, why)
 
 
 ENDINGS: Mapping[str, Callable[[Taken], Settlement]] = {
-    "complete": completed,
-    "fail": failed,
-    "retry": retried,
-    "snooze": snoozed,
-    "release": released,
-    "cancel": cancelled,
+    "complete": build_completion,
+    "fail": build_failure,
+    "retry": build_retry,
+    "snooze": build_snooze,
+    "release": build_release,
+    "cancel": build_cancellation,
 }
 """Every way in which a holder ends its claim."""
 
@@ -124,7 +124,7 @@ def take_each(store: Claiming, names: Iterable[K], **options: Any) -> dict[K, Ta
     return {name: take_one(store, **options) for name in names}
 
 
-def endings_of(taken: Mapping[str, Taken]) -> dict[str, Settlement]:
+def build_endings(taken: Mapping[str, Taken]) -> dict[str, Settlement]:
     """Return for each claim the ending that it is named after."""
     return {name: ENDINGS[name](each) for name, each in taken.items()}
 

@@ -21,11 +21,11 @@ from hypothesis.stateful import (
 )
 
 from tenure.backends.protocol import Backend
-from tenure.core.job import FINISHED, Entry, Job, NewJob, Progress, State
+from tenure.core.job import FINISHED, Job, JobRecord, NewJob, Progress, State
 from tenure.core.operations import (
-    Beat,
     ClaimRequest,
     Extension,
+    Heartbeat,
     Hold,
     Move,
     Purge,
@@ -34,7 +34,7 @@ from tenure.core.operations import (
 )
 from tenure.errors import KeyTaken
 from tenure.testing.clock import Clock
-from tenure.testing.conformance.building import ENDINGS, Taken, failed, taken_by, token
+from tenure.testing.conformance.building import ENDINGS, Taken, as_taken, build_failure, token
 
 R = TypeVar("R")
 
@@ -57,11 +57,11 @@ seconds = st.sampled_from([0.0, 0.0, 1.0, 10.0, 60.0])
 leases = st.sampled_from([1.0, 10.0, 60.0])
 workers = st.sampled_from(WORKERS)
 limits = st.integers(1, 4)
-endings = st.sampled_from([*ENDINGS.values(), lambda taken: failed(taken, final=True)])
+endings = st.sampled_from([*ENDINGS.values(), lambda taken: build_failure(taken, final=True)])
 progresses = st.none() | st.builds(Progress, done=st.integers(0, 9), of=st.none() | st.just(10))
 
 
-def jobs(on_conflict: st.SearchStrategy[str]) -> st.SearchStrategy[Entry]:
+def jobs(on_conflict: st.SearchStrategy[str]) -> st.SearchStrategy[JobRecord]:
     return st.builds(
         NewJob,
         type=st.sampled_from(TYPES),
@@ -74,7 +74,7 @@ def jobs(on_conflict: st.SearchStrategy[str]) -> st.SearchStrategy[Entry]:
         on_conflict=on_conflict,
         max_attempts=st.sampled_from([None, 1, 2, 5]),
         max_crashes=st.sampled_from([1, 2, 3]),
-    ).map(lambda job: job.entry("unused"))
+    ).map(lambda job: job.record("unused"))
 
 
 chores = st.one_of(
@@ -92,7 +92,7 @@ chores = st.one_of(
     st.builds(lambda queue: lambda store: store.pause([queue]), st.sampled_from(QUEUES)),
     st.builds(lambda queues: lambda store: store.resume(queues), st.just(QUEUES)),
     st.builds(
-        lambda worker, ttl: lambda store: store.beat(Beat(name=worker, host="h", pid=1, version="1"), ttl),
+        lambda worker, ttl: lambda store: store.beat(Heartbeat(name=worker, host="h", pid=1, version="1"), ttl),
         workers,
         st.sampled_from([0.0, 5.0, 100.0]),
     ),
@@ -110,24 +110,24 @@ class Comparison(RuleBasedStateMachine):
         self.reference, self.other = type(self).open_pair(self.clock)
         self.fences: dict[str, int] = {}
 
-    def same(self, operation: Callable[[Backend], R]) -> R | KeyTaken:
+    def assert_same(self, operation: Callable[[Backend], R]) -> R | KeyTaken:
         """Do it to both stores; their answers, or errors, must be the same."""
-        expected = _answer(operation, self.reference)
-        actual = _answer(operation, self.other)
+        expected = _result_or_error(operation, self.reference)
+        actual = _result_or_error(operation, self.other)
         assert _comparable(actual) == _comparable(expected)
         return expected
 
     @initialize(entries=st.lists(jobs(st.just("keep")), min_size=6, max_size=12))
-    def begin_with_some_jobs(self, entries: list[Entry]) -> None:
-        self.same(lambda store: store.enqueue(entries))
+    def begin_with_some_jobs(self, entries: list[JobRecord]) -> None:
+        self.assert_same(lambda store: store.enqueue(entries))
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 10.0, 60.0, 3600.0]))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
     @rule(entries=st.lists(jobs(st.sampled_from(["keep", "raise"])), min_size=1, max_size=4))
-    def enqueue(self, entries: list[Entry]) -> None:
-        self.same(lambda store: store.enqueue(entries))
+    def enqueue(self, entries: list[JobRecord]) -> None:
+        self.assert_same(lambda store: store.enqueue(entries))
 
     @rule(
         name=st.sampled_from(["s1", "s2"]),
@@ -136,9 +136,9 @@ class Comparison(RuleBasedStateMachine):
             max_size=3,
         ),
     )
-    def schedule(self, name: str, slots: list[tuple[float, Entry]]) -> None:
-        given = [Slot(at=self.clock.now + timedelta(seconds=ahead), entry=entry) for ahead, entry in slots]
-        self.same(lambda store: store.schedule(name, given))
+    def schedule(self, name: str, slots: list[tuple[float, JobRecord]]) -> None:
+        given = [Slot(at=self.clock.now + timedelta(seconds=ahead), record=entry) for ahead, entry in slots]
+        self.assert_same(lambda store: store.schedule(name, given))
 
     @rule(target=taken, queues=some_queues, types=some_types, limit=limits, lease=leases, worker=workers)
     def claim(self, **options: Any) -> Any:
@@ -156,53 +156,53 @@ class Comparison(RuleBasedStateMachine):
     def exchange(self, settled: list[Any], limit: int) -> Any:
         settlements = [ending(taken) for taken, ending in settled]
         request = ClaimRequest(token=token(), limit=limit, worker="w2")
-        answer: Any = self.same(lambda store: store.exchange(settlements, request))
-        return self._taken(answer[1].jobs, request)
+        result: Any = self.assert_same(lambda store: store.exchange(settlements, request))
+        return self._taken(result[1].jobs, request)
 
     @rule(settled=st.lists(st.tuples(taken, endings), min_size=1, max_size=3))
     def settle(self, settled: list[Any]) -> None:
         settlements = [ending(taken) for taken, ending in settled]
-        self.same(lambda store: store.settle(settlements))
+        self.assert_same(lambda store: store.settle(settlements))
 
     @rule(extended=st.lists(st.tuples(taken, leases, progresses), min_size=1, max_size=3))
     def extend(self, extended: list[tuple[Taken, float, Progress | None]]) -> None:
         extensions = [Extension(hold=taken.hold, lease=lease, progress=progress) for taken, lease, progress in extended]
-        self.same(lambda store: store.extend(extensions))
+        self.assert_same(lambda store: store.extend(extensions))
 
     @rule(taken=taken, fence=st.sampled_from([-1, 0, 1]), other_token=st.booleans(), ending=endings)
     def settle_with_a_forged_hold(self, taken: Taken, fence: int, other_token: bool, ending: Any) -> None:  # noqa: FBT001
         forged = Hold(id=taken.id, fence=taken.hold.fence + fence, token="forged" if other_token else taken.hold.token)
-        self.same(lambda store: store.settle([ending(Taken(taken.job, forged))]))
-        self.same(lambda store: store.extend([Extension(hold=forged, lease=60)]))
+        self.assert_same(lambda store: store.settle([ending(Taken(taken.job, forged))]))
+        self.assert_same(lambda store: store.extend([Extension(hold=forged, lease=60)]))
 
     @rule(limit=limits, worker=st.none() | workers, started=st.none() | some_ids)
     def reap(self, limit: int, worker: str | None, started: list[str] | None) -> None:
-        self.same(lambda store: store.reap(limit, worker, started))
+        self.assert_same(lambda store: store.reap(limit, worker, started))
 
     @rule(taken=taken, ending=endings)
     def end_after_a_cancel_was_asked_for(self, taken: Taken, ending: Any) -> None:
-        self.same(lambda store: store.move([taken.id], Move.CANCEL, "stop"))
-        self.same(lambda store: store.extend([Extension(hold=taken.hold, lease=60)]))
-        self.same(lambda store: store.settle([ending(taken)]))
+        self.assert_same(lambda store: store.move([taken.id], Move.CANCEL, "stop"))
+        self.assert_same(lambda store: store.extend([Extension(hold=taken.hold, lease=60)]))
+        self.assert_same(lambda store: store.settle([ending(taken)]))
 
     @rule(taken=taken)
     def run_out_after_a_cancel_was_asked_for(self, taken: Taken) -> None:
-        self.same(lambda store: store.move([taken.id], Move.CANCEL))
+        self.assert_same(lambda store: store.move([taken.id], Move.CANCEL))
         self.clock.advance(61)
-        self.same(lambda store: store.reap())
+        self.assert_same(lambda store: store.reap())
 
     @rule(taken=taken, retried_by=st.sampled_from(["before", "after"]), new=jobs(st.just("raise")))
-    def retry_a_job_whose_key_may_be_taken(self, taken: Taken, retried_by: str, new: Entry) -> None:
+    def retry_a_job_whose_key_may_be_taken(self, taken: Taken, retried_by: str, new: JobRecord) -> None:
         rival = replace(new, queue=taken.job.queue, key=taken.job.key)
-        self.same(lambda store: store.settle([failed(taken, final=True)]))
+        self.assert_same(lambda store: store.settle([build_failure(taken, final=True)]))
         if retried_by == "before":
-            self.same(lambda store: store.move([taken.id], Move.RETRY, "again"))
-        self.same(lambda store: store.enqueue([rival]))
-        self.same(lambda store: store.move([taken.id], Move.RETRY))
+            self.assert_same(lambda store: store.move([taken.id], Move.RETRY, "again"))
+        self.assert_same(lambda store: store.enqueue([rival]))
+        self.assert_same(lambda store: store.move([taken.id], Move.RETRY))
 
     @rule(taken=taken, move=st.sampled_from(Move))
     def move_what_was_claimed(self, taken: Taken, move: Move) -> None:
-        self.same(lambda store: store.move([taken.id], move, "by hand"))
+        self.assert_same(lambda store: store.move([taken.id], move, "by hand"))
 
     @rule(
         ids=some_ids,
@@ -210,11 +210,11 @@ class Comparison(RuleBasedStateMachine):
         reason=st.none() | st.just("because"),
     )
     def move(self, ids: list[str], move: Move, reason: str | None) -> None:
-        self.same(lambda store: store.move(ids, move, reason))
+        self.assert_same(lambda store: store.move(ids, move, reason))
 
     @rule(chore=chores)
     def do_a_chore(self, chore: Callable[[Backend], object]) -> None:
-        self.same(chore)
+        self.assert_same(chore)
         # An id that was forgotten begins anew.
         stored = {job.id for job in _all_pages(self.reference, Query())}
         self.fences = {id: fence for id, fence in self.fences.items() if id in stored}
@@ -233,25 +233,25 @@ class Comparison(RuleBasedStateMachine):
         limit=limits,
     )
     def find(self, **conditions: Any) -> None:
-        self.same(lambda store: _all_pages(store, Query(**conditions)))
+        self.assert_same(lambda store: _all_pages(store, Query(**conditions)))
 
     @rule(ids=some_ids, newest_first=st.booleans(), limit=limits)
     def find_by_id(self, ids: list[str], newest_first: bool, limit: int) -> None:  # noqa: FBT001
-        self.same(lambda store: _all_pages(store, Query(ids=tuple(ids), newest_first=newest_first, limit=limit)))
+        self.assert_same(lambda store: _all_pages(store, Query(ids=tuple(ids), newest_first=newest_first, limit=limit)))
 
     @rule(ids=some_ids, queues=some_queues, types=some_types)
     def look_at_some_closely(
         self, ids: list[str], queues: tuple[str, ...] | None, types: tuple[str, ...] | None
     ) -> None:
-        self.same(lambda store: [store.standing(id, queues, types) for id in ids])
+        self.assert_same(lambda store: [store.explain(id, queues, types) for id in ids])
 
     # Not an invariant: what is looked at after every step is never found in the state that the step left it in.
     @rule()
     def look_at_everything(self) -> None:
-        self.same(lambda store: _all_pages(store, Query()))
-        self.same(lambda store: store.stats())
-        self.same(lambda store: store.counts(86_400.0))
-        self.same(lambda store: store.workers())
+        self.assert_same(lambda store: _all_pages(store, Query()))
+        self.assert_same(lambda store: store.stats())
+        self.assert_same(lambda store: store.counts(86_400.0))
+        self.assert_same(lambda store: store.workers())
         for job in _all_pages(self.other, Query()):
             assert (job.state is State.RUNNING) == (job.leased_until is not None)
             assert job.max_attempts is None or job.attempts <= job.max_attempts
@@ -263,14 +263,14 @@ class Comparison(RuleBasedStateMachine):
         self.other.close()
 
     def _claim(self, request: ClaimRequest) -> Any:
-        claimed: Any = self.same(lambda store: store.claim(request))
+        claimed: Any = self.assert_same(lambda store: store.claim(request))
         return self._taken(claimed.jobs, request)
 
     def _taken(self, jobs: list[Job], request: ClaimRequest) -> Any:
         for job in jobs:
             assert job.fence >= self.fences.get(job.id, 0)
             self.fences[job.id] = job.fence
-        return multiple(*(taken_by(job, request) for job in jobs))
+        return multiple(*(as_taken(job, request) for job in jobs))
 
 
 def compare(
@@ -291,15 +291,15 @@ def compare(
     run_state_machine_as_test(machine, settings=play)
 
 
-def _answer(operation: Callable[[Backend], R], store: Backend) -> R | KeyTaken:
+def _result_or_error(operation: Callable[[Backend], R], store: Backend) -> R | KeyTaken:
     try:
         return operation(store)
     except KeyTaken as exc:
         return exc
 
 
-def _comparable(answer: object) -> object:
-    return (answer.key, answer.queue, answer.id) if isinstance(answer, KeyTaken) else answer
+def _comparable(result: object) -> object:
+    return (result.key, result.queue, result.id) if isinstance(result, KeyTaken) else result
 
 
 def _all_pages(store: Backend, query: Query) -> list[Job]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 A = TypeVar("A")
 B = TypeVar("B")
 
-PATIENCE = 60.0
+RACE_TIMEOUT = 60.0
 
 
 class Racer:
@@ -32,7 +32,7 @@ class Racer:
             future, action = self._actions.get()
             try:
                 future.set_result(action())
-            except BaseException as exc:  # noqa: BLE001 - it is raised where the answer is asked for
+            except BaseException as exc:  # noqa: BLE001 - `Future.result` raises it
                 future.set_exception(exc)
 
 
@@ -40,7 +40,7 @@ _racers: list[Racer] = []
 
 
 @contextmanager
-def switching_often() -> Iterator[None]:
+def frequent_thread_switches() -> Iterator[None]:
     """Let threads take turns in the middle of things."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -50,7 +50,7 @@ def switching_often() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def at_once(actions: Sequence[Callable[[], A]]) -> list[A]:
+def run_concurrently(actions: Sequence[Callable[[], A]]) -> list[A]:
     """Do all of these, each in a thread of its own and none before the others; return their answers in order.
 
     The first action always has the same thread, and so have the others: a store that has a connection for each
@@ -61,15 +61,15 @@ def at_once(actions: Sequence[Callable[[], A]]) -> list[A]:
     barrier = threading.Barrier(len(actions))
 
     def act(action: Callable[[], A]) -> A:
-        barrier.wait(PATIENCE)
+        barrier.wait(RACE_TIMEOUT)
         return action()
 
-    with switching_often():
+    with frequent_thread_switches():
         running = [racer.start(partial(act, each)) for racer, each in zip(_racers, actions, strict=False)]
-        return [each.result(PATIENCE) for each in running]
+        return [each.result(RACE_TIMEOUT) for each in running]
 
 
-def both_at_once(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+def run_both_concurrently(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
     """Do these two at the same time."""
-    answers = at_once(cast("list[Callable[[], object]]", [first, second]))
-    return cast("A", answers[0]), cast("B", answers[1])
+    results = run_concurrently(cast("list[Callable[[], object]]", [first, second]))
+    return cast("A", results[0]), cast("B", results[1])

@@ -9,7 +9,7 @@ class Command(BaseCommand):
     help = "Run the jobs of the shop until SIGTERM."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--drain", action="store_true", help="end when nothing is due")
+        parser.add_argument("--drain", action="store_true", help="exit when no job is due")
         parser.add_argument("--concurrency", type=int, default=10)
 
     def handle(self, *, drain: bool, concurrency: int, **_: object) -> None:

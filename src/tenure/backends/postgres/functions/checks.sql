@@ -1,5 +1,5 @@
--- Check what a caller passes, before anything is changed. The limits, and what is said of them, are those of Python.
--- Only the other functions call these, which have set the rights and the search path.
+-- Check arguments before anything changes. Limits and messages are those of Python.
+-- Only the other functions call these; they set the rights and the search path.
 
 create or replace function {schema}.refused(message text)
 returns text
@@ -10,7 +10,7 @@ begin
 end
 $function$;
 
--- A value as an error shows it: short, whatever it is.
+-- Format a value for an error message, shortened if necessary.
 create or replace function {schema}.shown(given jsonb)
 returns text
 language plpgsql
@@ -25,8 +25,8 @@ begin
 end
 $function$;
 
--- What is read as `jsonb` has no NUL, no lone surrogate, and no number that cannot be computed with. In a database without
--- an encoding it may have bytes that are no characters.
+-- Parse as `jsonb`, which rejects NUL, lone surrogates and numbers out of range. `convert_to` rejects invalid bytes,
+-- which a database without encoding accepts.
 create or replace function {schema}.checked_json(option text, given text)
 returns jsonb
 language plpgsql
@@ -36,11 +36,11 @@ begin
   return cast(given as jsonb);
 exception
   when data_exception or program_limit_exceeded then
-    perform {schema}.refused(format('%s is not JSON that every store can keep: %s', option, sqlerrm));
+    perform {schema}.refused(format('%s is not JSON that every store accepts: %s', option, sqlerrm));
 end
 $function$;
 
--- How many members the objects in a JSON text have, each as often as it stands there.
+-- Count the members of all objects in a JSON text, including duplicate keys.
 create or replace function {schema}.members(given text)
 returns integer
 language plpgsql
@@ -50,15 +50,15 @@ begin
 end
 $function$;
 
--- JSON that is kept as the text it was given in, with what that says. All of the text will be read, and of a key that
--- stands twice only the last was seen here.
+-- Check JSON that is stored as its original text. `value` is the parsed text, which keeps only the last of duplicate
+-- keys, while readers of the stored text may see the others.
 create or replace function {schema}.checked_content(option text, given text, value jsonb)
 returns jsonb
 language plpgsql
 as $function$
 begin
   if {schema}.members(given) <> {schema}.members(cast(value as text)) then
-    perform {schema}.refused(format('%s has an object with a key that stands twice', option));
+    perform {schema}.refused(format('%s has an object with a duplicate key', option));
   end if;
   if jsonb_path_exists(value, 'strict $.**{{{too_deep}}}') then
     perform {schema}.refused(format('%s is nested more than %s deep', option, {deepest}));
@@ -66,7 +66,7 @@ begin
   if jsonb_path_exists(
     value, 'strict $.** ? (@.type() == "number" && (@ > {greatest_double} || @ < -{greatest_double}))'
   ) then
-    perform {schema}.refused(format('%s has a number that is too large to be read by everybody', option));
+    perform {schema}.refused(format('%s has a number too large for a double', option));
   end if;
   return value;
 end
@@ -81,7 +81,7 @@ begin
     perform {schema}.refused(format('%s must be a JSON array, not %s', option, coalesce(json_typeof(given), 'null')));
   end if;
   if json_array_length(given) > most then
-    perform {schema}.refused(format('%s has %s entries and may have %s', option, json_array_length(given), most));
+    perform {schema}.refused(format('%s has %s entries; the limit is %s', option, json_array_length(given), most));
   end if;
   return given;
 end
@@ -100,7 +100,7 @@ begin
   select field into unknown from jsonb_object_keys(given) as field where field <> all (known) limit 1;
   if found then
     perform {schema}.refused(format(
-      '%s has no option %s; it has %s', option, {schema}.shown(to_jsonb(unknown)), array_to_string(known, ', ')
+      '%s has no option %s; the options are %s', option, {schema}.shown(to_jsonb(unknown)), array_to_string(known, ', ')
     ));
   end if;
   return given;
@@ -122,7 +122,7 @@ begin
       '%s must have 1 to {longest_name} characters, not %s: %s', option, length(value), {schema}.shown(given)
     ));
   end if;
-  -- In a database without an encoding these would be bytes, and no characters.
+  -- A database without encoding accepts invalid bytes; this rejects them.
   perform convert_to(value, 'UTF8');
   if
     value ~ '^ | $' or value ~ '[{control_characters}]'
@@ -136,7 +136,7 @@ begin
 end
 $function$;
 
--- At least one name, each once; null for null.
+-- Check one or more names, and remove duplicates; null stays null.
 create or replace function {schema}.checked_names(option text, given text[])
 returns text[]
 language plpgsql
@@ -187,7 +187,7 @@ begin
 end
 $function$;
 
--- A duration in seconds, as microseconds.
+-- Check a duration in seconds, and return microseconds.
 create or replace function {schema}.checked_duration(option text, given jsonb, smallest numeric, largest numeric)
 returns bigint
 language plpgsql
@@ -197,7 +197,7 @@ begin
 end
 $function$;
 
--- Written with its zone, so that nothing depends on the settings of whoever asks.
+-- Check a timestamp. The time zone is required, so that the result does not depend on the caller's settings.
 create or replace function {schema}.checked_moment(option text, given jsonb)
 returns timestamptz
 language plpgsql
@@ -216,7 +216,7 @@ begin
   end if;
   if moment is null then
     perform {schema}.refused(format(
-      '%s must be a moment with its time zone, such as 2026-01-31T12:00:00Z, not %s', option, {schema}.shown(given)
+      '%s must be a timestamp with time zone, such as 2026-01-31T12:00:00Z, not %s', option, {schema}.shown(given)
     ));
   end if;
   if moment not between '{earliest}' and '{latest}' then
@@ -255,7 +255,7 @@ begin
 end
 $function$;
 
--- The text of an error as it is stored: its end, where the reason stands, if it is too long.
+-- Check the text of an error. A text that is too long loses its beginning: the cause is at the end.
 create or replace function {schema}.checked_error(option text, given jsonb)
 returns text
 language plpgsql
@@ -272,7 +272,7 @@ begin
     return value;
   end if;
   bytes := substr(bytes, length(bytes) - {longest_error} + octet_length({cut}) + 1);
-  -- The cut may have gone through a character.
+  -- Drop the rest of a character that was cut apart.
   while get_byte(bytes, 0) between 128 and 191 loop
     bytes := substr(bytes, 2);
   end loop;
@@ -280,7 +280,7 @@ begin
 end
 $function$;
 
--- The labels of a job as they are stored: null for none.
+-- Check the labels of a job; return null for none.
 create or replace function {schema}.checked_meta(option text, given jsonb)
 returns text
 language plpgsql
@@ -301,13 +301,13 @@ begin
     size := size + octet_length(label) + octet_length(content #>> '{{}}');
   end loop;
   if size > {longest_meta} then
-    perform {schema}.refused(format('%s has %s bytes; at most {longest_meta} are kept', option, size));
+    perform {schema}.refused(format('%s has %s bytes; the limit is {longest_meta}', option, size));
   end if;
   return nullif(cast(given as text), '{{}}');
 end
 $function$;
 
--- The payload of a job as it is stored: the text that was given, or that an object was written in.
+-- Check the payload of a job, and return its text unchanged.
 create or replace function {schema}.checked_payload(given text)
 returns text
 language plpgsql
@@ -316,11 +316,11 @@ declare
   value jsonb := {schema}.checked_json('payload', given);
 begin
   if (jsonb_typeof(value) = 'object') is not true then
-    perform {schema}.refused(format('a payload is a JSON object, not %s', {schema}.shown(value)));
+    perform {schema}.refused(format('the payload must be a JSON object, not %s', {schema}.shown(value)));
   end if;
   if octet_length(given) > {longest_payload} then
     perform {schema}.refused(format(
-      'the payload has %s bytes of JSON and may have {longest_payload}; store the data elsewhere and pass its name',
+      'the payload has %s bytes of JSON; the limit is {longest_payload}. Store the data elsewhere and pass its name',
       octet_length(given)
     ));
   end if;
@@ -329,7 +329,7 @@ begin
 end
 $function$;
 
--- An id in time order: UUID version 7, of a random one and the time in milliseconds.
+-- Return a time-ordered id: a UUID version 7, built from a random UUID and the time in milliseconds.
 create or replace function {schema}.new_id()
 returns text
 language plpgsql

@@ -1,7 +1,7 @@
--- Take due jobs, as `Backend.claim` does without a hint.
+-- Claim due jobs, like `Backend.claim` without a hint.
 
--- queues, types: null for all. token: of a request that is sent again; null makes one. Answer the jobs in the order in
--- which they are to be done. A token that holds jobs gets these, and nothing is changed.
+-- queues, types: null for all. token: pass the token of the first request to repeat a claim; null generates one. Return
+-- the jobs in the order in which to run them. A token that holds jobs returns these, and nothing changes.
 create or replace function {schema}.claim_v1(
   worker text,
   queues text[] default null,
@@ -15,7 +15,7 @@ returns setof {schema}.claimed_v1
 as $function$
 #variable_conflict use_column
 declare
-  -- Compared as the columns are, whatever the collation of what was passed.
+  -- Compare with the collation of the columns, not with that of the arguments.
   given_worker text := {schema}.checked_name('worker', to_jsonb(claim_v1.worker));
   given_queues text[] collate "C" := {schema}.checked_names('queues', claim_v1.queues);
   given_types text[] collate "C" := {schema}.checked_names('types', claim_v1.types);
@@ -25,7 +25,7 @@ declare
     'token', to_jsonb(coalesce(claim_v1.token, replace(cast(gen_random_uuid() as text), '-', '')))
   );
   given_evidence_kept bigint := {evidence_kept};
-  -- No hint: every line is walked from its beginning.
+  -- No hint: scan every lane from its start.
   given_at_queues text[] collate "C" := '{{}}';
   given_at_types text[] collate "C" := '{{}}';
   given_at_ranks integer[] := '{{}}';
@@ -53,7 +53,7 @@ begin
     else
       {of_queues_and_types[claim][take]} into answer;
     end if;
-    -- It answers whether the token held jobs before, whether a line was cut off, and what was taken.
+    -- The result: whether the token held jobs before, whether a lane was cut off, and the jobs taken.
     exit when cast(answer ->> 0 as boolean) or not cast(answer ->> 1 as boolean);
     given_had := given_had + case json_typeof(answer #> '{{4,0}}')
       when 'array' then json_array_length(answer #> '{{4,0}}') else 0

@@ -1,6 +1,6 @@
--- Store new jobs, as `Backend.enqueue` does.
+-- Store new jobs, like `Backend.enqueue`.
 
--- A job as it enters the store: every option decided and checked.
+-- Validate a job and fill in defaults.
 create or replace function {schema}.checked_job(given json)
 returns {schema}.entry
 language plpgsql
@@ -9,14 +9,14 @@ declare
   job jsonb := {schema}.checked_object('a job', {schema}.checked_json('a job', cast(given as text)), '{job_fields}');
   entry {schema}.entry;
 begin
-  -- Of these, null is as good as none.
+  -- For these fields, null is the same as absent.
   job := job - array(
     select key from jsonb_each(job) where value = 'null' and key = any ('{optional_fields}')
   );
   job := '{job_defaults}' || job;
   if job ? 'run_at' and job ? 'delay' then
     perform {schema}.refused(format(
-      'give run_at or delay, not both: run_at=%s, delay=%s',
+      'pass run_at or delay, not both: run_at=%s, delay=%s',
       {schema}.shown(job -> 'run_at'), {schema}.shown(job -> 'delay')
     ));
   end if;
@@ -57,7 +57,7 @@ begin
 end
 $function$;
 
--- Store these jobs; answer the ids of those that are there already.
+-- Store jobs; return the ids that already exist.
 create or replace function {schema}.stored(entries {schema}.entry[])
 returns text[]
 language plpgsql
@@ -92,7 +92,7 @@ begin
     given_max_attempts, given_max_crashes, given_timeouts, given_metas, given_payloads
   from unnest(entries) as entry;
   {sql[enqueue][insert]} into taken;
-  {sql[enqueue][take back]} into twice;
+  {sql[enqueue][undo]} into twice;
   others := array(
     select given_ids[cast(number as integer)] from json_array_elements_text(taken) as number
     union all
@@ -107,8 +107,8 @@ begin
 end
 $function$;
 
--- What becomes of these jobs, given what is stored: the ids to answer, the numbers of those that are new, and the number of
--- the first whose key is taken though it must be new. As `core/arrivals.py` decides it.
+-- Decide what to store: return the ids of the response, the positions of the new jobs, and the position of the first
+-- job with on_conflict 'raise' whose key is taken. The same decision as in `core/enqueue_plan.py`.
 create or replace function {schema}.planned(
   entries {schema}.entry[],
   out answers text[],
@@ -127,11 +127,11 @@ declare
   known json;
   each record;
   holder text;
-  -- By the rank of the id, and of the queue and key, among these.
+  -- Indexed by the rank of the id, and by the rank of queue and key, within the request.
   is_taken boolean[] := array_fill(false, array[cardinality(entries)]);
   holders text[] := array_fill(cast(null as text), array[cardinality(entries)]);
 begin
-  -- Keys first: a job that is stored in between is then found by its id, not as one that has taken its own key.
+  -- Keys first: a job stored between the two reads is then found by its id, not as the holder of its own key.
   {sql[enqueue][holders of keys]} into held;
   {sql[enqueue][stored]} into known;
   answers := given_ids;
@@ -170,10 +170,11 @@ begin
 end
 $function$;
 
--- jobs: a JSON array of objects. Answer the ids in the order asked, and whether this call stored them. If the key of one
--- that says 'raise' is taken, nothing is stored: that one is marked, with the id of the job that has the key.
--- Jobs without keys are stored in one go: an id that is taken is the same job. Where keys are, what becomes of each entry
--- is decided from what is stored; if somebody else stores the same meanwhile it is decided anew.
+-- jobs: a JSON array of objects. Return the ids in the order given, and whether this call stored them. If the key of a
+-- job with on_conflict 'raise' is taken, nothing is stored: its row has key_taken and the id of the job that holds the
+-- key. Jobs without keys are stored at once: an existing id is the same job. With keys, the function reads the stored
+-- ids and key holders, decides and writes; if a concurrent transaction stores the same id or key meanwhile, it decides
+-- again.
 create or replace function {schema}.enqueue_many_v1(
   jobs json
 )
@@ -207,7 +208,7 @@ begin
           order by new.turn
         ));
         if others <> '{{}}' then
-          raise exception using errcode = '{first}', message = 'somebody else was first';
+          raise exception using errcode = '{first}', message = 'conflict with a concurrent enqueue';
         end if;
       end if;
       return query
@@ -218,16 +219,18 @@ begin
       order by answer.number;
       return;
     exception
-      -- What was stored is undone.
+      -- The subtransaction has rolled back the insert.
       when sqlstate '{first}' then null;
     end;
   end loop;
   raise exception using
-    errcode = 'serialization_failure', message = 'others kept changing jobs of the same ids or keys; ask again';
+    errcode = 'serialization_failure',
+    message = 'concurrent requests kept changing jobs with the same ids or keys; retry';
 end
 $function$;
 
--- Store one job; answer its id, or that of the job that has the key. With on_conflict => 'raise' that is an error.
+-- Store one job; return its id, or the id of the job that holds the key. With on_conflict => 'raise' a taken key is an
+-- error.
 create or replace function {schema}.enqueue_v1(
   type text,
   payload json default '{{}}',
@@ -260,7 +263,7 @@ begin
   if answer.key_taken then
     raise exception using
       errcode = 'unique_violation',
-      message = format('the key %L of queue %L is taken by job %L', key, queue, answer.id);
+      message = format('key %L of queue %L is taken by job %L', key, queue, answer.id);
   end if;
   return answer.id;
 end

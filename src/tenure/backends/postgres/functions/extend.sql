@@ -1,4 +1,4 @@
--- Prolong a lease, for its holder only; it is never shortened.
+-- Extend a lease, for its holder only. A lease is never shortened.
 
 create or replace function {schema}.checked_progress(given json)
 returns text
@@ -25,8 +25,8 @@ begin
 end
 $function$;
 
--- progress: an object of done, of and note, or null for what was there. Answer 'held', 'cancel requested' (held, and asked to
--- stop), or 'lost'.
+-- progress: an object with done, of and note; null keeps the stored progress. Return 'held', 'cancel requested' (still
+-- held, and asked to stop) or 'lost'.
 create or replace function {schema}.extend_v1(
   id text,
   fence bigint,
@@ -39,7 +39,7 @@ returns text
 as $function$
 #variable_conflict use_column
 declare
-  -- Compared as the columns are, whatever the collation of what was passed.
+  -- Compare with the collation of the columns, not with that of the arguments.
   given_ids text[] collate "C" := array[{schema}.checked_name('id', to_jsonb(extend_v1.id))];
   given_fences bigint[] := array[{schema}.checked_whole('fence', to_jsonb(extend_v1.fence), 1, {greatest_fence})];
   given_tokens text[] collate "C" := array[{schema}.checked_name('token', to_jsonb(extend_v1.token))];

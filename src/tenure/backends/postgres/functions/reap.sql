@@ -1,4 +1,4 @@
--- Take back the claims whose lease ran out, the longest expired first. A claim does so by itself.
+-- Reap claims whose lease expired, the longest expired first. Every claim also reaps.
 
 create or replace function {schema}.reap_v1(
   max_jobs integer default {sweep}

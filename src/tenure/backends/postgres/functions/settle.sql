@@ -1,4 +1,4 @@
--- End claims, each for its holder only.
+-- End claims, for their holders only.
 
 create or replace function {schema}.checked_settlement(given json)
 returns {schema}.settlement
@@ -10,10 +10,10 @@ declare
 begin
   settlement.outcome := {schema}.checked_choice('outcome', asked -> 'outcome', '{outcomes}');
   asked := {schema}.checked_object(
-    format('a settlement that says %L', settlement.outcome), asked,
+    format('a settlement with outcome %L', settlement.outcome), asked,
     array(select jsonb_array_elements_text(cast('{settlement_fields}' as jsonb) -> settlement.outcome))
   );
-  -- Of these, null is as good as none.
+  -- For these fields, null is the same as absent.
   asked := asked - array(
     select key from jsonb_each(asked) where value = 'null' and key in ('error', 'delay', 'final')
   );
@@ -40,9 +40,10 @@ begin
 end
 $function$;
 
--- settlements: a JSON array of objects, of each job at most one. Answer in the order asked whether they landed; what did
--- not is lost, and has changed nothing.
--- The jobs are locked first, in one order, by a statement of its own: the next ones then see them as they are.
+-- settlements: a JSON array of objects, at most one for each job. Return, in the order given, whether each landed; if
+-- not, the claim is lost and nothing changed.
+-- A separate first statement locks the jobs in a fixed order: the next ones have a new snapshot and see them as they
+-- are.
 create or replace function {schema}.settle_v1(
   settlements json
 )
@@ -76,7 +77,7 @@ declare
 begin
   select settlement.id into twice from unnest(asked) as settlement group by settlement.id having count(*) > 1 limit 1;
   if found then
-    perform {schema}.refused(format('settlements must name a job once, and job %L is named twice', twice));
+    perform {schema}.refused(format('settlements must name each job once, but job %L is named twice', twice));
   end if;
   given_ids := array(select settlement.id from unnest(asked) as settlement);
   {sql[settle][lock]} into locked;
@@ -98,7 +99,7 @@ begin
   where settlement.outcome <> 'completed';
   if given_ids is not null then
     {sql[settle][chances]} into chances;
-    -- As `core/transitions.py` decides it.
+    -- The same decision as in `core/transitions.py`.
     select
       array_agg(ending.outcome), array_agg(ending.state), array_agg(ending.attempts), array_agg(ending.delay),
       array_agg(ending.error)
@@ -125,7 +126,7 @@ begin
           settlement.final or coalesce(found.attempts >= found.max_attempts, false) as is_spent,
           case
             when settlement.outcome = 'retried' and found.attempts >= found.max_attempts then coalesce(
-              settlement.error, format('asked to be tried again, but attempt %s was the last', found.attempts)
+              settlement.error, format('retry requested, but attempt %s was the last', found.attempts)
             )
             else settlement.error
           end as error,
@@ -135,7 +136,7 @@ begin
             as bigint
           ) as pause
       ) job
-      -- To be tried again with no attempt left is a failure; and was one, if this was sent before.
+      -- A retry without attempts left is a failure. A repeated request finds that its retry was recorded as a failure.
       join (values {rules}) as rule (outcome, state, when_spent, attempts) on rule.outcome = case
         when settlement.outcome = 'retried' and (job.is_spent or found.ended = 'failed') then 'failed'
         else settlement.outcome
@@ -172,7 +173,8 @@ begin
 end
 $function$;
 
--- Queue the job again after the delay, or after a back-off; or fail it for good if no attempt is left, or if this is final.
+-- Queue the job again after the delay, or after a back-off. Fail it permanently if no attempt is left or `final` is
+-- true.
 create or replace function {schema}.fail_v1(
   id text,
   fence bigint,

@@ -1,4 +1,4 @@
--- Which store this is: its identity, the same for as long as it is there.
+-- Return the identity of the store, constant for its lifetime.
 
 create or replace function {schema}.store_v1()
 returns text

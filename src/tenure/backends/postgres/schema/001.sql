@@ -1,16 +1,16 @@
--- The tables of a store, in a schema of their own.
+-- The tables of a store, in a dedicated schema.
 
 create table {schema}.versions (
   version    integer     primary key,
-  works_from integer     not null,  -- the oldest version that a tenure may know to work with this one
+  works_from integer     not null,  -- the lowest version that a release must know to use this one
   applied_at timestamptz not null default statement_timestamp()
 );
 
 -- Enqueue order.
 create sequence {schema}.job_sequence;
 
--- The jobs that are queued, running or failed. A claim leads a worker from here by the index of the ready ones; to be
--- ready is stored, for no index can know the time.
+-- Jobs that are queued, running or failed. A claim finds ready jobs through a partial index. Readiness is a stored
+-- column, because an index condition cannot depend on the current time.
 create table {schema}.jobs (
   id               text collate "C" primary key,
   sequence         bigint      not null,  -- of job_sequence
@@ -49,37 +49,37 @@ create table {schema}.jobs (
   constraint ready_only_if_queued check (state = 'queued' or not is_ready),
   constraint finished_if_failed check ((state = 'failed') = (finished_at is not null))
 ) with (
-  -- Rows come and go: what is dead has to be swept by their number, not by their share.
+  -- Rows come and go quickly, so autovacuum must start after a number of dead rows rather than at a share of the table.
   autovacuum_vacuum_scale_factor = 0.01,
   autovacuum_vacuum_threshold = 1000,
   autovacuum_analyze_scale_factor = 0.05,
   autovacuum_vacuum_cost_delay = 1
 );
 
--- Enqueue order, in which `find` pages. Not of those that run: they are not many, and a claim has one entry less to make.
+-- Enqueue order, for the pages of `find`. Running jobs are left out: they are few, and a claim writes one entry less.
 create index jobs_in_order on {schema}.jobs (sequence) where leased_until is null;
 
--- What a claim walks: the ready jobs of a queue and type in their order, and nothing else.
+-- Scanned by claims: the ready jobs of a queue and type, in claim order.
 create index jobs_ready on {schema}.jobs (queue, type, (-priority), run_at, sequence) where is_ready;
 
--- What a claim promotes: the scheduled jobs of a queue and type.
+-- Scanned for promotion: the scheduled jobs of a queue and type.
 create index jobs_scheduled on {schema}.jobs (queue, type, run_at, sequence) where state = 'queued' and not is_ready;
 
--- What a reap takes back. Neither this nor the next speaks of the state, so that a settlement, which does, is not led
--- here by the planner: it would walk the dead entries.
+-- Scanned for reaping. The conditions of this index and the next do not mention the state. A settlement does, so the
+-- planner cannot choose these indexes for it; a settlement would scan their dead entries.
 create index jobs_leases on {schema}.jobs (leased_until, sequence) where leased_until is not null;
 
--- A claim that is sent again finds its jobs.
+-- Finds the jobs of a repeated claim.
 create index jobs_tokens on {schema}.jobs (token) where token is not null;
 
--- At most one live job of a queue has a key.
+-- A key is unique among the live jobs of a queue.
 create unique index jobs_keys on {schema}.jobs (queue, key) where key is not null and state <> 'failed';
 
--- What a purge forgets, and what a person looks for first.
+-- For purges, and for lists of failed jobs.
 create index jobs_failed on {schema}.jobs (queue, type, finished_at, sequence) where state = 'failed';
 create index jobs_failed_in_order on {schema}.jobs (sequence) where state = 'failed';
 
--- The jobs that are completed or cancelled. No id is in both tables.
+-- Jobs that are completed or cancelled. No id is in both tables.
 create table {schema}.finished (
   id             text collate "C" primary key,
   sequence       bigint      not null,
@@ -107,19 +107,19 @@ create table {schema}.finished (
   payload        json        not null,
   result         json,
   constraint a_state check (state in ('completed', 'cancelled')),
-  -- The token tells a completion that is sent again.
+  -- The token identifies a repeated completion.
   constraint held_if_completed check ((state = 'completed') = (token is not null and worker is not null))
 );
 
 create unique index finished_in_order on {schema}.finished (sequence);
 
--- What a purge forgets, and what `stats` counts.
+-- For purges, and for the counts of `stats`.
 create index finished_lines on {schema}.finished (queue, type, state, finished_at, sequence);
 
--- What a person looks for among many that are completed.
+-- For lists of cancelled jobs, which are few among the completed.
 create index finished_cancelled on {schema}.finished (sequence) where state = 'cancelled';
 
--- Each ending that is not complete; the last fifty of a job, live or finished.
+-- Every ending other than completion; the last fifty of a job, live or finished.
 create table {schema}.history (
   job        bigint      not null,
   number     integer     not null,
@@ -133,7 +133,7 @@ create table {schema}.history (
   primary key (job, number)
 );
 
--- The queues and types that there are, or were: where a claim looks.
+-- The known pairs of queue and type, which claims scan. A lane may be empty until maintenance deletes it.
 create table {schema}.lanes (
   queue text collate "C" not null,
   type  text collate "C" not null,
@@ -144,8 +144,8 @@ create table {schema}.paused (
   queue text collate "C" primary key
 );
 
--- What happened in each minute. Each operation adds lines of its own, so that none waits for another; older ones are
--- added up from time to time.
+-- Events by minute. Every operation inserts its own rows, so that operations do not block each other; maintenance
+-- merges older rows.
 create table {schema}.counts (
   minute_at timestamptz not null,
   queue     text collate "C" not null,
@@ -169,13 +169,13 @@ create table {schema}.workers (
   shown_until timestamptz not null
 );
 
--- The last slot of each schedule that was given out.
+-- The last enqueued slot of each schedule.
 create table {schema}.schedules (
   name    text collate "C" primary key,
   last_at timestamptz not null
 );
 
--- For people: all jobs, with what last went wrong.
+-- For interactive use: all jobs with their last error.
 create view {schema}.overview as
 select
   job.sequence,

@@ -1,7 +1,7 @@
--- Which store this is, and what its functions answer. The functions themselves are made anew after every migration.
+-- The identity of the store, and the types that its functions use. Every migration recreates the functions themselves.
 
--- One row. Who joins a job to a transaction of theirs sees by it that this is the store they mean, and not one of the
--- same name in another database.
+-- One row. A client that runs operations in its own transaction checks by the id that the connection leads to the
+-- intended store, and not to a store of the same name in another database.
 create table {schema}.store (
   id text not null
 );
@@ -11,7 +11,7 @@ create unique index store_is_one on {schema}.store ((true));
 insert into {schema}.store (id)
 values (gen_random_uuid()::text);
 
--- A claim, as `claim_v1` answers it.
+-- A claim, as returned by `claim_v1`.
 create type {schema}.claimed_v1 as (
   id           text,
   type         text,
@@ -30,7 +30,7 @@ create type {schema}.claimed_v1 as (
   created_at   timestamptz
 );
 
--- A job that is to be stored, checked: what the functions pass to each other.
+-- A validated new job, as the functions pass it to each other.
 create type {schema}.entry as (
   id           text,
   queue        text,
@@ -47,7 +47,7 @@ create type {schema}.entry as (
   must_be_new  boolean
 );
 
--- The end of a claim as its holder asks for it, checked.
+-- A validated settlement.
 create type {schema}.settlement as (
   id             text,
   fence          bigint,

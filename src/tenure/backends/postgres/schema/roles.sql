@@ -1,5 +1,5 @@
--- The roles of a store.
--- Those who log in become members of them. Run it again after a migration: that may have added something.
+-- The roles of a store, to be granted to login roles.
+-- Run this again after a migration, which may have added tables or functions.
 
 do $roles$
 declare
@@ -15,7 +15,7 @@ $roles$;
 
 grant usage on schema {schema} to {producer}, {worker}, {reader}, {library};
 
--- Who enqueues by the functions, and who also works by them: neither sees a table.
+-- Producers and workers use the functions only, and cannot read the tables.
 grant execute on function
   {for_producers}
 to {producer}, {worker}, {library};
@@ -23,13 +23,13 @@ grant execute on function
   {for_workers}
 to {worker}, {library};
 
--- Who looks.
+-- Readers.
 grant select on
   {tables},
   {known}
 to {reader};
 
--- Who uses the Python library.
+-- Users of the Python library.
 grant select, insert, update, delete on
   {tables}
 to {library};

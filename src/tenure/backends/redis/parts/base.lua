@@ -1,10 +1,10 @@
--- What every script begins with: its arguments, the present moment, and the layout of the keys that it was written for.
+-- The start of every script: read arguments, set the current time, and compare the layout version.
 --
--- A moment is a number of 16 digits: microseconds since 1970, plus 10^15. A lane has 10 digits, a sequence number 14, a
--- rank 5. So each sorts as text as it does as a number. Names are JSON strings without a comma: `"mail"`.
+-- A timestamp is a number of 16 digits: microseconds since 1970, plus 10^15. A lane has 10 digits, a sequence number
+-- 14, a rank 5. So text order equals numeric order. Names are JSON strings without a comma: `"mail"`.
 --
--- The functions of a part are in a table of its name. Were they local, a script would spend more time on making them
--- than on its work: every local that a function uses is looked for among all others that are used so.
+-- The functions of a part are in a table with the name of the part. With local functions, a script would spend more
+-- time on creating closures than on its work: Lua searches each local that a function uses among all open upvalues.
 --
 -- keys: store
 
@@ -12,7 +12,7 @@ local call, concat, match, sub = redis.call, table.concat, string.match, string.
 
 local LAYOUT = "1"
 local EPOCH = 1000000000000000
-local MOST_VALUES = 4000 -- of one command; more do not fit on the stack
+local MOST_VALUES = 4000 -- per command; more values overflow the Lua stack
 local STATE = { queued = "0", running = "1", completed = "2", failed = "3", cancelled = "4" }
 
 local base = { position = 0 }
@@ -22,7 +22,7 @@ function base.argument()
   return ARGV[base.position]
 end
 
--- Read a list, which begins with its length.
+-- Read a list: the length, then the values.
 function base.list()
   local found, before = {}, base.position + 1
   local number = tonumber(ARGV[before])
@@ -33,7 +33,7 @@ function base.list()
   return found
 end
 
--- Read names as a set; nil if all are meant.
+-- Read names as a set; nil means all names.
 function base.names()
   local number = tonumber(base.argument())
   if number < 0 then
@@ -50,25 +50,26 @@ local function whole(number)
   return string.format("%.0f", number)
 end
 
--- Return the minute that a moment is in.
+-- Return the minute of a timestamp.
 function base.minute_of(moment)
   return whole(moment - (moment - EPOCH) % 60000000)
 end
 
--- Have what follows written by a server without memory too, so that claims can be made and ended: it refuses only a
--- script whose first write needs some. This one needs none, and changes nothing.
+-- Allow the following writes on a server that is out of memory, so that jobs can still be claimed and settled. Such a
+-- server rejects a script only if the first write of the script needs memory. This write needs no memory and changes
+-- nothing.
 function base.insist()
   call("HDEL", key.store, "")
 end
 
--- Call a command that changes a key, with however many values.
+-- Call a write command on a key with any number of values, in batches.
 function base.call_with(command, name, values)
   for first = 1, #values, MOST_VALUES do
     call(command, name, unpack(values, first, math.min(first + MOST_VALUES - 1, #values)))
   end
 end
 
--- Return the values of these fields of a hash; false for each that is not there.
+-- Return the values of the fields of a hash; false for a missing field.
 function base.values_of(hash, fields)
   if #fields <= MOST_VALUES then
     return fields[1] and call("HMGET", hash, unpack(fields)) or {}

@@ -1,7 +1,7 @@
--- What a script is about to change. It is kept here and written when the script is through: by a command for each key,
--- however many jobs.
+-- Collect the writes of a script. `changes.save` writes them at the end: a few commands per key, for any number of
+-- jobs.
 --
--- What is taken out goes first. So of one key a script may take something out and put it in again, but not the reverse.
+-- Removals are written first. So a script may remove a member and add it again, but not add and then remove it.
 --
 -- parts: base
 
@@ -16,7 +16,7 @@ local function kept(all, name)
   return found
 end
 
--- Set a field of a hash.
+-- Set a field of a hash at the end of the script.
 function changes.set(hash, field, value)
   local fields = kept(changes.set_fields, hash)
   local number = #fields
@@ -28,7 +28,7 @@ function changes.unset(hash, field)
   fields[#fields + 1] = field
 end
 
--- Put a member into a sorted set, with a score or by its name alone.
+-- Add a member to a sorted set, with a score or, without, in lexical order.
 function changes.put(line, member, score)
   local members = kept(changes.put_members, line)
   local number = #members
@@ -47,13 +47,13 @@ local function write(command, all, name)
   end
 end
 
--- Write what concerns one sorted set, for it is about to be read.
+-- Write the pending changes of one sorted set, before the script reads the set.
 function changes.write(line)
   write("ZREM", changes.taken_out_members, line)
   write("ZADD", changes.put_members, line)
 end
 
--- Write everything, then do what parts have to do after that.
+-- Write all pending changes, then run the final actions of the parts.
 function changes.save()
   base.insist()
   for hash in pairs(changes.unset_fields) do

@@ -1,15 +1,15 @@
--- Taking back claims whose holders are taken to be dead.
+-- Reap claims: the lease expired, or the worker was reported dead.
 --
--- parts: ending registry
+-- parts: endings registry
 
 local expiry = {}
 
--- Return a moment as people read it.
-local function readable(moment)
-  local micros = moment - EPOCH
+-- Format a timestamp as ISO 8601.
+local function readable(timestamp)
+  local micros = timestamp - EPOCH
   local seconds = math.floor(micros / 1000000)
   local rest, of_day = micros - seconds * 1000000, seconds % 86400
-  -- Years that begin in March, so that a leap day is the last, in eras of 400 years.
+  -- Count in years that begin in March, so that a leap day is the last day, and in eras of 400 years.
   local days = math.floor(seconds / 86400) + 719468
   local era = math.floor(days / 146097)
   local of_era = days - era * 146097
@@ -32,24 +32,24 @@ local function readable(moment)
   )
 end
 
--- Return what the history says of a claim that was taken back, as `transitions.expiry_note` does.
-local function note_of(job, is_said_dead)
+-- Return the history text of a reaped claim. `core/transitions.py` has the same text.
+local function note_of(job, is_reported_dead)
   local worker = "'" .. sub(job.worker, 2, -2) .. "'"
-  local note = is_said_dead and "worker " .. worker .. " was said to be dead; it"
-    or "the lease ran out at " .. readable(job.leased_until) .. "; worker " .. worker
-  note = note .. " had claimed the job at " .. readable(job.started_at)
+  local note = is_reported_dead and "worker " .. worker .. " was reported dead; it"
+    or "lease expired at " .. readable(job.leased_until) .. "; worker " .. worker
+  note = note .. " claimed the job at " .. readable(job.started_at)
   local known = registry.find(job.worker)
   if known then
     local host, pid = match(known.said, '^"[^,]*","([^,]*)",(%d+),')
-    note = note .. " and last gave a sign of life at " .. readable(known.beat_at)
+    note = note .. "; last heartbeat at " .. readable(known.beat_at)
     note = note .. " (host '" .. host .. "', pid " .. pid .. ")"
   end
   return '"' .. note .. '"'
 end
 
--- End a claim whose holder is taken to be dead.
-function expiry.expire(job, is_said_dead)
-  local note = note_of(job, is_said_dead)
+-- End the claim of a holder that is presumed dead.
+function expiry.expire(job, is_reported_dead)
+  local note = note_of(job, is_reported_dead)
   job.crashes = whole(job.crashes + 1)
   local has_spent_attempts = job.max_attempts ~= "null" and tonumber(job.attempts) >= tonumber(job.max_attempts)
   local state = STATE.queued
@@ -58,10 +58,10 @@ function expiry.expire(job, is_said_dead)
   elseif has_spent_attempts or tonumber(job.crashes) >= tonumber(job.max_crashes) then
     state = STATE.failed
   end
-  ending.end_claim(job, "expired", state, note)
+  endings.end_claim(job, "expired", state, note)
 end
 
--- Return the running jobs whose leases ran out, the longest expired first.
+-- Return the running jobs with expired leases, the longest expired first.
 function expiry.expired(limit)
   local places, ids = call("ZRANGEBYSCORE", key.leases, "-inf", present, "LIMIT", 0, limit), {}
   for n, place in ipairs(places) do

@@ -1,18 +1,17 @@
--- The queued jobs of one queue and type are a lane: those that are due in the order in which they are claimed, and the
--- scheduled ones by their time.
+-- A lane holds the queued jobs of one queue and type: due jobs in claim order, and scheduled jobs sorted by time.
 --
--- `open` has the lanes with due jobs, and maybe some without. `upcoming` has, for each lane with scheduled jobs, the
--- time of the first, or an earlier one.
+-- `open` contains every lane with due jobs, and perhaps lanes without. `upcoming` maps every lane with scheduled jobs
+-- to the time of its first scheduled job, or to an earlier time.
 --
 -- parts: changes
 -- keys: lanes due scheduled upcoming open
 
-local BEYOND = ":" -- the character after the digits
-local SOON = 1000000 -- microseconds within which somebody who waits has to know of a scheduled job
+local BEYOND = ":" -- the character that follows '9'
+local SOON = 1000000 -- microseconds: notify waiters of a scheduled job that comes due sooner
 
 local lanes = { names = {}, opened = {}, arrived = {}, earliest = {} }
 
--- Read the queues and types of these lanes.
+-- Read the queues and types of lanes.
 function lanes.learn(some)
   local unknown = {}
   for _, lane in ipairs(some) do
@@ -46,7 +45,7 @@ function lanes.note_due(lane)
   lanes.arrived[lane] = (lanes.arrived[lane] or 0) + 1
 end
 
--- Put a queued job where its time says.
+-- Add a queued job to its lane: to the due or to the scheduled jobs.
 function lanes.join(job)
   local lane, run_at = job.lane, tonumber(job.run_at)
   if run_at <= now then
@@ -61,13 +60,13 @@ function lanes.join(job)
   end
 end
 
--- Take a queued job out of its lane.
+-- Remove a queued job from its lane.
 function lanes.leave(job)
   changes.take_out(key.due, lanes.place_among_due(job))
   changes.take_out(key.scheduled, lanes.place_among_scheduled(job))
 end
 
--- Write what joined and left, for lanes are about to be read.
+-- Write the pending changes of lanes, before the script reads lanes.
 function lanes.write()
   changes.write(key.due)
   changes.write(key.scheduled)
@@ -80,12 +79,12 @@ function lanes.write()
   lanes.opened, lanes.earliest = {}, {}
 end
 
--- Return the range of what begins with a prefix, up to a bound if there is one.
+-- Return the lexical range of a prefix, up to an optional bound.
 function lanes.range(prefix, bound)
   return "[" .. prefix, "(" .. prefix .. (bound or "") .. BEYOND
 end
 
--- Return the first member of a line that begins with a prefix; nil if there is none.
+-- Return the first member with a prefix; nil if there is none.
 function lanes.first(line, prefix, bound)
   local from, to = lanes.range(prefix, bound)
   return call("ZRANGEBYLEX", line, from, to, "LIMIT", 0, 1)[1]

@@ -1,4 +1,4 @@
--- What is known of a worker: until when it is shown, since when it is there, its last sign of life, and what it said.
+-- The worker registry: `shown_until,started_at,beat_at`, and the fields of the last heartbeat, per worker.
 --
 -- parts: base
 -- keys: workers
@@ -7,7 +7,7 @@ local EVIDENCE_KEPT = 86400000000
 
 local registry = { known = {} }
 
--- Return what is known of a worker, shown or silent; false if nothing is.
+-- Return the registry entry of a worker, live or silent; false if there is none.
 function registry.find(name)
   if registry.known[name] == nil then
     registry.known[name] = false

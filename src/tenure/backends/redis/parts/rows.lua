@@ -1,6 +1,7 @@
--- A job as a script has it: the fields of its row, which are JSON texts.
+-- Jobs in a script: arrays of the fields of a row, as JSON texts.
 --
--- A row is what changes of a job, and what it takes to change it. The rest is in `jobs`, and no script looks into that.
+-- A row contains the fields of a job that change, and the fields that scripts need to change them. The other fields are
+-- in `jobs`, which no script parses.
 --
 -- fields: state lane rank sequence run_at attempts crashes fence max_attempts max_crashes leased_until started_at
 --         created_at finished_at is_asked first following is_dropped key worker token progress salt
@@ -11,7 +12,7 @@ local WIDTH = 23 -- the number of fields
 
 local rows = { by_id = {}, pattern = "^" .. string.rep("([^,]*),", WIDTH - 1) .. "([^,]*)$" }
 
--- Return the jobs of these ids; false for each that is not stored. The same id is the same table throughout a script.
+-- Return the jobs of the ids; false for an unknown id. Within a script, the same id returns the same table.
 function rows.of(ids)
   local by_id, pattern, unread, found = rows.by_id, rows.pattern, {}, {}
   for _, id in ipairs(ids) do
@@ -38,8 +39,8 @@ function rows.change(job)
   changes.set(key.rows, job.id, job.row)
 end
 
--- Return something that differs from job to job in most of its characters. Lua tells long texts apart by few of their
--- characters at first, and rows are alike but for that.
+-- Return a text that differs between jobs in most of its characters. Lua hashes a long string by a few of its
+-- characters, and rows without a salt are so alike that their hashes collide.
 function rows.salt_of(sequence)
   return '"' .. sub(redis.sha1hex(sequence), 1, 28) .. '"'
 end

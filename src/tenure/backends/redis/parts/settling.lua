@@ -1,12 +1,12 @@
--- Settlements, as a list: of each the id, then `fence,token,outcome,state,attempts,delay,is_dropped`, then its error or
--- its result.
+-- Settle claims. A settlement is three values: the id, `fence,token,outcome,state,attempts,delay,is_dropped`, and the
+-- error or the result.
 --
--- parts: ending
+-- parts: endings
 -- keys: results
 
 local settling = {}
 
--- Read settlements, and the jobs that they are about.
+-- Read settlements, and load their jobs.
 function settling.read()
   local settlements, ids = base.list(), {}
   for at = 1, #settlements, 3 do
@@ -20,7 +20,7 @@ function settling.is_holder(job, fence, token)
   return job and job.state == STATE.running and job.fence == fence and job.token == token
 end
 
--- Tell whether this very settlement landed before.
+-- Return whether the same settlement landed before.
 local function has_landed(job, fence, token, outcome)
   if outcome == "completed" then
     return job.state == STATE.completed and job.fence == fence and job.token == token
@@ -28,11 +28,11 @@ local function has_landed(job, fence, token, outcome)
   local start = '["' .. outcome .. '",' .. fence .. "," .. token .. ","
   for number = job.following - 1, job.first, -1 do
     local field = number .. ":" .. job.id
-    local line = ending.lines[field] or call("HGET", key.history, field)
+    local line = endings.lines[field] or call("HGET", key.history, field)
     if sub(line, 1, #start) == start then
       return true
     end
-    -- Fences only rise: what stands before is of earlier claims.
+    -- Fences only grow: older lines belong to earlier claims.
     if tonumber(match(line, ",(%d+)")) < tonumber(fence) then
       break
     end
@@ -40,18 +40,18 @@ local function has_landed(job, fence, token, outcome)
   return false
 end
 
--- End a claim as its holder says; tell whether that landed, now or before.
-local function settle(job, said, text)
+-- Settle a claim. Return whether the settlement landed, now or before.
+local function settle(job, fields, text)
   if not job then
     return false
   end
   local fence, token, outcome, state, attempts, delay, is_dropped =
-    match(said, "^(%-?%d+),([^,]*),(%a+),(%d),(%-?%d+),(%d*),(%d)$")
+    match(fields, "^(%-?%d+),([^,]*),(%a+),(%d),(%-?%d+),(%d*),(%d)$")
   if not settling.is_holder(job, fence, token) then
     if has_landed(job, fence, token, outcome) then
       return true
     end
-    tally.add(job.lane, "refused", 1)
+    counts.add(job.lane, "refused", 1)
     return false
   end
   if job.is_asked == "1" and state ~= STATE.completed then
@@ -67,11 +67,11 @@ local function settle(job, said, text)
   if state == STATE.completed and text ~= "null" then
     changes.set(key.results, job.id, text)
   end
-  ending.end_claim(job, outcome, state, text)
+  endings.end_claim(job, outcome, state, text)
   return true
 end
 
--- Do all of these in turn; return for each 1 if it landed, 0 if it is lost.
+-- Settle in order. Return one digit per settlement: 1 landed, 0 lost.
 function settling.settle_all(settlements)
   local landed = {}
   for at = 1, #settlements, 3 do

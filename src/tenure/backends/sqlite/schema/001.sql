@@ -1,11 +1,11 @@
--- The tables of a store. All names begin with tenure_, so that they can stand beside tables of your own.
--- Moments are microseconds since 1970, UTC.
+-- The tables of a store. All names begin with tenure_, so that they can share a file with your own tables.
+-- Timestamps are microseconds since 1970, UTC.
 
 create table tenure_schema (
   version integer not null
 );
 
--- All of a job but its payload, which may be large and never changes: a claim rewrites only this small row.
+-- The jobs without their payloads. A payload may be large and never changes: a claim rewrites only this small row.
 create table tenure_jobs (
   sequence         integer primary key autoincrement,
   id               text    not null unique,
@@ -15,7 +15,7 @@ create table tenure_jobs (
   priority         integer not null,
   run_at           integer not null,
   state            text    not null default 'queued',
-  is_due           integer not null,  -- its time has come: a claim lets it in, for no index can know the time
+  is_due           integer not null,  -- set at enqueue or when a claim promotes the job: an index cannot compare with the time
   attempts         integer not null default 0,
   crashes          integer not null default 0,
   max_attempts     integer,
@@ -34,7 +34,7 @@ create table tenure_jobs (
   created_at       integer not null,
   started_at       integer,
   finished_at      integer,
-  -- Not by `in`, for which SQLite would build a small table at each write.
+  -- Not with `in`: SQLite would build a temporary table at each write.
   check (
     state = 'queued' or state = 'running' or state = 'completed' or state = 'failed' or state = 'cancelled'
   ),
@@ -44,24 +44,24 @@ create table tenure_jobs (
   check (cancel_requested = 0 or state = 'running')
 );
 
--- What a claim walks: the due jobs of a queue and type in their order, and nothing else.
+-- Claim: the due jobs of a queue and type in claim order, and no other jobs.
 create index tenure_due on tenure_jobs (queue, type, priority desc, run_at) where is_due = 1;
 
--- What a claim lets in.
+-- Claim: the jobs to promote.
 create index tenure_scheduled on tenure_jobs (queue, type, run_at) where state = 'queued' and is_due = 0;
 
--- What a reap takes back.
+-- Reap: the leases that expire first.
 create index tenure_leases on tenure_jobs (leased_until) where state = 'running';
 
--- A claim that is sent again finds its jobs; a dead worker's jobs are found.
+-- A resent claim finds its jobs by token; a reap finds the jobs of a dead worker.
 create index tenure_tokens on tenure_jobs (token) where state = 'running';
 create index tenure_holders on tenure_jobs (worker, leased_until) where state = 'running';
 
--- At most one live job of a queue has a key.
+-- A key belongs to at most one live job of a queue.
 create unique index tenure_keys on tenure_jobs (queue, key)
 where key is not null and state in ('queued', 'running');
 
--- What a purge forgets, and what a person looks for first.
+-- Purge: finished jobs by time. Find: failed and cancelled jobs.
 create index tenure_finished on tenure_jobs (queue, state, finished_at) where finished_at is not null;
 create index tenure_stopped on tenure_jobs (sequence) where state in ('failed', 'cancelled');
 
@@ -70,7 +70,7 @@ create table tenure_payloads (
   payload text not null
 );
 
--- Each ending that is not complete; the last fifty of a job.
+-- Every end of a claim except completion, and every move by an operator; the last 50 of each job.
 create table tenure_history (
   job        integer not null,
   number     integer not null,
@@ -84,7 +84,7 @@ create table tenure_history (
   primary key (job, number)
 ) without rowid;
 
--- How many jobs of each queue and type are in each state. Due means let in: some of the scheduled may be due as well.
+-- The number of jobs of each queue and type in each state. `due` counts promoted jobs; some of `scheduled` may be due.
 create table tenure_lanes (
   queue     text    not null,
   type      text    not null,
@@ -126,7 +126,7 @@ create table tenure_workers (
   shown_until integer not null
 ) without rowid;
 
--- For people: the jobs with their times as text.
+-- A view for readers: the jobs with their times as text.
 create view tenure_overview as
 select
   j.id,

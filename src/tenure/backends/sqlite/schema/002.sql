@@ -1,4 +1,4 @@
--- Schedules: the last slot of each that was given out.
+-- The last enqueued slot of each schedule.
 
 create table tenure_schedules (
   name    text    primary key not null,

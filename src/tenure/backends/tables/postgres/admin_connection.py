@@ -10,34 +10,34 @@ from typing import Any
 
 import psycopg
 
-from tenure.backends.postgres import errors as trouble
+from tenure.backends.postgres import errors
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.statements import Statement
-from tenure.backends.shared.sql_files import parts
-from tenure.backends.tables.postgres.statements import numbered
+from tenure.backends.shared.sql_files import raw_statements
+from tenure.backends.tables.postgres.statements import build_statement
 
-Values = Mapping[str, object]
+StatementValues = Mapping[str, object]
 
 
-class Hand:
+class AdminConnection:
     """Runs statements one by one; outside a transaction, unless one was begun."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
 
-    def rows(self, statement: Statement, values: Values | None = None) -> list[tuple[Any, ...]]:
+    def fetch(self, statement: Statement, values: StatementValues | None = None) -> list[tuple[Any, ...]]:
         """Return the rows that a statement of ours answers."""
-        given = [(values or {})[name] for name in statement.names]
-        cursor = psycopg.RawCursor(self.connection).execute(statement.text, given)
+        parameters = [(values or {})[name] for name in statement.names]
+        cursor = psycopg.RawCursor(self.connection).execute(statement.text, parameters)
         return cursor.fetchall() if cursor.description else []
 
-    def run(self, text: str) -> int:
+    def execute(self, text: str) -> int:
         """Run a statement that has no values; return how many rows it changed."""
         return self.connection.execute(text.encode()).rowcount
 
-    def set(self, name: str, value: str) -> None:
+    def set_config(self, name: str, value: str) -> None:
         """Set something for the session, or until the end of the transaction if one was begun."""
-        self.rows(SET, {"name": name, "value": value, "is_local": self.is_in_transaction})
+        self.fetch(SET_CONFIG, {"name": name, "value": value, "is_local": self.is_in_transaction})
 
     @property
     def is_in_transaction(self) -> bool:
@@ -45,22 +45,24 @@ class Hand:
 
 
 @contextmanager
-def hand_on(database: Database) -> Iterator[Hand]:
+def open_admin_connection(database: Database) -> Iterator[AdminConnection]:
     """Give a connection; what the driver raises is told as by any operation."""
     try:
-        connection = database.sessions.connect()
+        connection = database.connector.connect()
         try:
-            yield Hand(connection)
+            yield AdminConnection(connection)
         finally:
             connection.close()
     except (psycopg.Error, OSError) as exc:
-        raise trouble.told(database.address, exc) from exc
+        raise errors.translate_error(database.address, exc) from exc
 
 
 @cache
-def named(operation: str) -> Mapping[str, Statement]:
+def load_statements(operation: str) -> Mapping[str, Statement]:
     """Return the statements of a file that need no fragments, by their names."""
-    return {name: numbered(text, is_prepared=False) for name, text in parts(__package__, operation).items()}
+    return {
+        name: build_statement(text, is_prepared=False) for name, text in raw_statements(__package__, operation).items()
+    }
 
 
-SET = numbered("select pg_catalog.set_config(:name, :value, :is_local)", is_prepared=False)
+SET_CONFIG = build_statement("select pg_catalog.set_config(:name, :value, :is_local)", is_prepared=False)

@@ -8,90 +8,96 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tenure.backends.tables.postgres.bound_table import Place
-from tenure.backends.tables.postgres.settle import extending_text, rounds, settling_text, told
-from tenure.connections.caller import Caller
-from tenure.core.job import Entry
-from tenure.core.operations import Enqueued, Extension, Holding, Settlement
-from tenure.core.table.condition import tokens
+from tenure.backends.tables.postgres.bound_table import BoundTable
+from tenure.backends.tables.postgres.settle import extensions_json, merge_results, settlements_json, split_by_row
+from tenure.connections.caller import CallerConnection
+from tenure.core.job import JobRecord
+from tenure.core.operations import Enqueued, Extension, HoldStatus, Settlement
+from tenure.core.table.condition import tokenize
 from tenure.errors import ConfigurationError
 
-EACH_STATEMENT = "read committed"
+READ_COMMITTED = "read committed"
 """How a transaction is isolated that sees, with each statement, what others committed."""
 
 
 @contextmanager
-def joining(place: Place, connection: object) -> Iterator["Joined"]:
+def join_transaction(bound_table: BoundTable, connection: object) -> Iterator["PostgresTableTransactionOperations"]:
     """Give what can be done in the transaction on a connection of the caller's."""
-    lacking = f"connection leads to a database without the table {place.spec.shown!r}"
-    with place.database.joining(connection, lacking) as caller:
-        yield Joined(place, connection, caller)
+    missing = f"the database of this connection has no table {bound_table.spec.display_name!r}"
+    with bound_table.database.caller_connection(connection, missing) as caller:
+        yield PostgresTableTransactionOperations(bound_table, connection, caller)
 
 
-class Joined:
+class PostgresTableTransactionOperations:
     """What can be done in the transaction of this caller."""
 
-    def __init__(self, place: Place, connection: object, caller: Caller) -> None:
-        self._place = place
+    def __init__(self, bound_table: BoundTable, connection: object, caller: CallerConnection) -> None:
+        self._bound_table = bound_table
         self._connection = connection
         self._caller = caller
         self._seems_open: Callable[[], bool] = lambda: False
-        self._number: str | None = None
+        self._transaction_id: str | None = None
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:  # noqa: ARG002
-        raise ConfigurationError(f"{self._place.spec.shown} is a table of your own: insert rows into it")
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:  # noqa: ARG002
+        raise ConfigurationError(
+            f"cannot enqueue into the table {self._bound_table.spec.display_name}: insert rows into the table instead"
+        )
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
-        asked = list(rounds(self._place, extensions))
-        answers = [self._ask("extend", extending_text(self._place, each, self._table)) for each in asked]
-        return [Holding(each) for each in told(asked, answers, [Holding.LOST.value] * len(extensions))]
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
+        batches = list(split_by_row(self._bound_table, extensions))
+        results = [self._call("extend", extensions_json(self._bound_table, each, self._identity)) for each in batches]
+        return [HoldStatus(each) for each in merge_results(batches, results, [HoldStatus.LOST.value] * len(extensions))]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        asked = list(rounds(self._place, settlements))
-        answers = [self._ask("settle", settling_text(self._place, each, self._table)) for each in asked]
-        return told(asked, answers, [False] * len(settlements))
+        batches = list(split_by_row(self._bound_table, settlements))
+        results = [self._call("settle", settlements_json(self._bound_table, each, self._identity)) for each in batches]
+        return merge_results(batches, results, [False] * len(settlements))
 
     @property
-    def _table(self) -> str:
-        return self._place.layout.catalogue.identity
+    def _identity(self) -> str:
+        return self._bound_table.layout.catalogue.identity
 
     def is_open(self) -> bool:
         # Most drivers cannot tell the transaction from the next one on the same connection; the server can.
-        return self._number is not None and self._seems_open() and self._place.database.is_open(self._number)
+        return (
+            self._transaction_id is not None
+            and self._seems_open()
+            and self._bound_table.database.is_transaction_open(self._transaction_id)
+        )
 
     def is_of(self, connection: object) -> bool:
         return connection == self._connection
 
-    def _ask(self, operation: str, asked: str) -> Any:
-        answer = self._caller.ask(portable(self._place.wording.text(operation, operation)), asked)
-        if answer is None:
-            self._place.forget()
+    def _call(self, operation: str, request: str) -> Any:
+        response = self._caller.execute(escape_colons(self._bound_table.templates.text(operation, operation)), request)
+        if response is None:
+            self._bound_table.invalidate()
             raise ConfigurationError(
-                f"connection leads to another table {self._place.spec.shown!r} than "
-                f"{self._place.database.address.shown!r}; one transaction can only hold both if they are in one "
-                "database"
+                f"this connection reaches a different table {self._bound_table.spec.display_name!r} than "
+                f"{self._bound_table.database.address.shown!r}; pass a connection to the database of the table, "
+                "since a transaction cannot span databases"
             )
-        found = json.loads(answer)
-        self._number, isolation, answers = found
-        self._refuse_old_sight(isolation, answers)
-        self._seems_open = self._caller.in_transaction()
+        found = json.loads(response)
+        self._transaction_id, isolation, results = found
+        self._reject_stale_snapshot(isolation, results)
+        self._seems_open = self._caller.transaction_check()
         return found
 
-    def _refuse_old_sight(self, isolation: str, answers: Sequence[object]) -> None:
+    def _reject_stale_snapshot(self, isolation: str, results: Sequence[object]) -> None:
         """Raise if what is said to be lost may only be newer than what the transaction sees."""
-        if isolation != EACH_STATEMENT and (False in answers or Holding.LOST.value in answers):
+        if isolation != READ_COMMITTED and (False in results or HoldStatus.LOST.value in results):
             raise ConfigurationError(
-                f"the transaction of connection is {isolation}: it may have begun before the claim, and cannot tell "
-                "whether that is lost; use one that is read committed"
+                f"cannot check whether a claim is lost: the transaction of this connection is {isolation}, and its "
+                "snapshot may be older than the claim; use a read committed transaction"
             )
 
 
-def portable(text: str) -> str:
+def escape_colons(text: str) -> str:
     """Return a statement in which no driver takes a colon in quotes for a value of its own."""
-    return "".join(_without_colon(each.text) if each.kind == "quoted" else each.text for each in tokens(text))
+    return "".join(_escape_colon(each.text) if each.kind == "quoted" else each.text for each in tokenize(text))
 
 
-def _without_colon(quoted: str) -> str:
+def _escape_colon(quoted: str) -> str:
     if ":" not in quoted or quoted.startswith("$"):
         return quoted
     return "U&" + quoted.replace("\\", "\\\\").replace(":", "\\003A")

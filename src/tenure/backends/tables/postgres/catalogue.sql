@@ -1,8 +1,9 @@
--- What the server knows of a table, and of the companion beside it.
+-- Read a table and its sidecar table from the catalogue.
 
 -- name: read
--- The user's table and the companion, each null if it is not there; and the names of tables that might be meant.
--- schema: null for the search path; table; companion: null for none, else a table of the same schema.
+-- Return the user's table and the sidecar table, null if missing; if the user's table is missing, the names of existing
+-- tables; and the database with the system identifier of the server.
+-- schema: null for the search path; table; companion: the sidecar table in the same schema, null for none.
 with
 found as materialized (
   select to_regclass(

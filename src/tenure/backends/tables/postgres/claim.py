@@ -6,68 +6,70 @@ from typing import Any
 
 import psycopg
 
-from tenure.backends.postgres.encoding import duration
-from tenure.backends.postgres.pipeline import Step, Values
+from tenure.backends.postgres.encoding import microseconds
+from tenure.backends.postgres.pipeline import BoundQuery, QueryValues
+from tenure.backends.postgres.rows import JsonRow
 from tenure.backends.protocol import SWEEP
-from tenure.backends.tables.postgres.bound_table import Place
-from tenure.backends.tables.postgres.rows import Row
-from tenure.backends.tables.postgres.settle import reap_expired
+from tenure.backends.tables.postgres.bound_table import BoundTable
+from tenure.backends.tables.postgres.settle import reap_expired_query
 from tenure.core.operations import Claimed, ClaimRequest
 from tenure.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
-MOST_LOOKS = 10
+MOST_CLAIM_RETRIES = 10
 """How often a claim looks again, when others took what it was about to take."""
 
 
-def claim(place: Place, request: ClaimRequest) -> Claimed:
-    *_, answer = answers_to(place, [], request)
-    return outcome(place, request, answer)
+def claim(bound_table: BoundTable, request: ClaimRequest) -> Claimed:
+    *_, result = execute_claim(bound_table, [], request)
+    return read_outcome(bound_table, request, result)
 
 
-def answers_to(place: Place, before: Sequence[Step], request: ClaimRequest) -> list[Any]:
+def execute_claim(bound_table: BoundTable, preceding: Sequence[BoundQuery], request: ClaimRequest) -> list[Any]:
     """Do what comes before, and claim; return what each step answers, the claim last.
 
     If `done_if` fails on a row that ran out, only what ran out has to wait until that is mended, not what is due.
     """
-    reap, take = steps(place, request)
+    reap, take = queries(bound_table, request)
     try:
-        return place.ask([*before, reap, take])
+        return bound_table.execute([*preceding, reap, take])
     except ConfigurationError as exc:
-        if place.spec.done_if is None or not isinstance(exc.__cause__, psycopg.DataError):
+        if bound_table.spec.done_if is None or not isinstance(exc.__cause__, psycopg.DataError):
             raise
-        answers = place.ask([*before, take])
-        log.error("what ran out cannot be taken back: %s", exc)  # noqa: TRY400 - it tells all
-        return answers
+        results = bound_table.execute([*preceding, take])
+        log.error("cannot reap expired claims: %s", exc)  # noqa: TRY400 - the message is complete
+        return results
 
 
-def steps(place: Place, request: ClaimRequest) -> list[Step]:
+def queries(bound_table: BoundTable, request: ClaimRequest) -> list[BoundQuery]:
     """Return what a claim does: what ran out is taken back, then rows are taken."""
-    return [reap_expired(place, SWEEP, request.token), _take(place, request)]
+    return [reap_expired_query(bound_table, SWEEP, request.token), _take_query(bound_table, request)]
 
 
-def outcome(place: Place, request: ClaimRequest, answer: Any) -> Claimed:
+def read_outcome(bound_table: BoundTable, request: ClaimRequest, result: Any) -> Claimed:
     """Return what a claim took; if others were first with some of it, look again."""
-    is_held, number, rows = answer
-    taken: list[Row] = list(rows)
-    for _ in range(MOST_LOOKS):
+    is_held, number, rows = result
+    taken: list[JsonRow] = list(rows)
+    for _ in range(MOST_CLAIM_RETRIES):
         if is_held or len(rows) == number:
             break
-        again = _take(place, request, limit=request.limit - len(taken), had=len(taken))
-        ((is_held, number, rows),) = place.ask([again])
+        retry_query = _take_query(bound_table, request, limit=request.limit - len(taken), already_taken=len(taken))
+        ((is_held, number, rows),) = bound_table.execute([retry_query])
         taken += rows
     if is_held:
-        (taken,) = place.ask([place.step("claim", "held", {"token": request.token})])
-    return Claimed(jobs=place.reader().jobs(taken))
+        (taken,) = bound_table.execute([bound_table.build_query("claim", "held", {"token": request.token})])
+    return Claimed(jobs=bound_table.reader().decode_jobs(taken))
 
 
-def _take(place: Place, request: ClaimRequest, *, limit: int | None = None, had: int = 0) -> Step:
-    values: Values = {
+def _take_query(
+    bound_table: BoundTable, request: ClaimRequest, *, limit: int | None = None, already_taken: int = 0
+) -> BoundQuery:
+    values: QueryValues = {
         "limit": request.limit if limit is None else limit,
         "token": request.token,
-        "had": had,
+        "had": already_taken,
         "worker": request.worker,
-        "lease": duration(request.lease),
+        "lease": microseconds(request.lease),
     }
-    return place.step("claim", "take", values)
+    return bound_table.build_query("claim", "take", values)

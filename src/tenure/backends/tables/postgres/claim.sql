@@ -1,11 +1,11 @@
--- Take rows that are due. What ran out is taken back first, by `reap.sql`.
--- A row is locked in a way that does not hold up who refers to it by a foreign key.
+-- Claim due rows. `reap.sql` reaps expired claims first.
+-- `for no key update` does not block inserts that reference the row by a foreign key.
 
 -- name: take mapped
--- limit, worker, token, lease: in microseconds; had: how many rows the token may hold already. Answer whether it holds
--- more (then nothing is changed), how many rows were to be had, and the rows that were taken.
--- A row that a trigger of the user's made something else of was not taken.
--- The outer limit is never reached: by it the server knows that there are few, and looks each up by its key.
+-- limit; worker; token; lease: in microseconds; had: the number of rows that the token already holds. Return whether
+-- the token holds more rows (then nothing changes), the number of due rows found, and the claimed rows.
+-- A row counts as claimed only if the user's triggers left its state and token unchanged.
+-- The outer limit is never reached. It tells the planner that there are few rows, so the update uses the key index.
 with
 due as materialized (
   select {key_names}{turn_names}
@@ -50,9 +50,9 @@ select json_build_array(
 );
 
 -- name: take sidecar
--- The same with a companion. Somebody may have taken a row after this statement began, and let its lock go: then the
--- companion has another state by now, and the row is not taken. The user's columns are read when the row is locked, and
--- of no other row.
+-- The same with a sidecar table. Another transaction may have claimed a row after the snapshot of this statement and
+-- released its lock: `on conflict … where` then sees the new state in the sidecar and skips the row. The user's columns
+-- are read after the row is locked, and for locked rows only.
 with
 due as materialized (
   select {keys_of[first]}{turns_of[first]}, locked.priority, locked.created_at, locked.texts
@@ -109,7 +109,7 @@ select json_build_array(
 );
 
 -- name: held
--- The rows that a token holds.
+-- Return the rows that a token holds.
 select coalesce(json_agg({shown} order by {in_turn[job]}), '[]')
 from ({jobs}) job
 join {rows_apart} on {row_is[job]}

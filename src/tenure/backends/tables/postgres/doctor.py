@@ -1,84 +1,82 @@
-"""What is wrong with a table, or remarkable about it, and what to do: nothing is changed."""
+"""Check a table: report problems with their remedies, without changing anything."""
 
 from collections.abc import Iterator
 
 from tenure.backends.postgres.database import Database
-from tenure.backends.tables.postgres import ddl
-from tenure.backends.tables.postgres import query_plan as plan
-from tenure.backends.tables.postgres import server_checks as fitness
-from tenure.backends.tables.postgres.admin_connection import Hand, hand_on
-from tenure.backends.tables.postgres.catalogue import Relation
-from tenure.backends.tables.postgres.column_checks import findings_of
-from tenure.backends.tables.postgres.functions import functions_examined, functions_of
-from tenure.backends.tables.postgres.layout import BY_MIGRATE, NO_TABLES, Layout
-from tenure.backends.tables.postgres.migrate import layout_of, output_of, present_on
+from tenure.backends.tables.postgres import ddl, query_plan, server_checks
+from tenure.backends.tables.postgres.admin_connection import AdminConnection, open_admin_connection
+from tenure.backends.tables.postgres.catalogue import PostgresRelation
+from tenure.backends.tables.postgres.column_checks import check_columns
+from tenure.backends.tables.postgres.functions import build_functions, check_functions
+from tenure.backends.tables.postgres.layout import MIGRATE_REMEDY, UNSUPPORTED_KINDS, Layout
+from tenure.backends.tables.postgres.migrate import existing_indexes, read_layout, read_output_table
 from tenure.backends.tables.postgres.stray_rows import StrayRows
-from tenure.backends.tables.protocol import Finding, Gravity
+from tenure.backends.tables.protocol import Finding, Severity
 from tenure.core.table.spec import TableSpec
 from tenure.errors import ConfigurationError
 
 
-def examine(database: Database, spec: TableSpec) -> list[Finding]:
-    """Return the findings, the gravest first."""
+def check(database: Database, spec: TableSpec) -> list[Finding]:
+    """Return the findings, most severe first."""
     try:
-        layout, output = layout_of(database, spec), output_of(database, spec)
-        found = findings_of(layout)
+        layout, output = read_layout(database, spec), read_output_table(database, spec)
+        found = check_columns(layout)
     except ConfigurationError as exc:
-        # What was named is not there; of the rest nothing can be told.
-        return [Finding(gravity=Gravity.ERROR, about="table", text=str(exc))]
-    with hand_on(database) as hand, database.sessions.are_set(hand.connection):
-        found += _findings(hand, layout, output)
-    gravities = list(Gravity)
-    return sorted(found, key=lambda each: gravities.index(each.gravity))
+        # A table or column in the description does not exist; no other check can run.
+        return [Finding(severity=Severity.ERROR, about="table", text=str(exc))]
+    with open_admin_connection(database) as admin, database.connector.applied_settings(admin.connection):
+        found += _findings(admin, layout, output)
+    severities = list(Severity)
+    return sorted(found, key=lambda each: severities.index(each.severity))
 
 
-def _findings(hand: Hand, layout: Layout, output: Relation | None) -> Iterator[Finding]:
-    if layout.table.kind in NO_TABLES:
+def _findings(admin: AdminConnection, layout: Layout, output: PostgresRelation | None) -> Iterator[Finding]:
+    if layout.table.kind in UNSUPPORTED_KINDS:
         return
-    yield from fitness.key_columns(layout)
-    lacking = list(fitness.rights(hand, layout))
-    yield from lacking
+    yield from server_checks.check_key_columns(layout)
+    missing_rights = list(server_checks.check_rights(admin, layout))
+    yield from missing_rights
     for relation in (layout.table, layout.catalogue.companion):
         if relation is not None:
-            yield from fitness.row_security(hand, relation)
-            yield from fitness.bloat(hand, relation)
-    yield from fitness.triggers(hand, layout)
-    yield from fitness.words(hand, layout)
-    yield from _indexes(hand, layout, output)
-    if lacking or any(each.gravity is Gravity.ERROR for each in findings_of(layout)):
-        # The questions that follow could not be asked.
+            yield from server_checks.check_row_security(admin, relation)
+            yield from server_checks.check_bloat(admin, relation)
+    yield from server_checks.check_triggers(admin, layout)
+    yield from server_checks.check_state_values(admin, layout)
+    yield from _check_indexes(admin, layout, output)
+    if missing_rights or any(each.severity is Severity.ERROR for each in check_columns(layout)):
+        # The remaining checks would fail.
         return
-    wrong = list(fitness.conditions(hand, layout))
+    wrong = list(server_checks.check_conditions(admin, layout))
     yield from wrong
     if not wrong:
-        yield from functions_examined(hand, functions_of(hand, layout))
-        yield from plan.walking(hand, layout)
-        yield from StrayRows(hand, layout, output).findings()
+        yield from check_functions(admin, build_functions(admin, layout))
+        yield from query_plan.check_claim_plan(admin, layout)
+        yield from StrayRows(admin, layout, output).findings()
 
 
-def _indexes(hand: Hand, layout: Layout, output: Relation | None) -> Iterator[Finding]:
-    present = present_on(hand, layout, output)
-    for index in ddl.indexes(layout, output):
-        if index.name in present.broken:
-            yield _index(index, "was left broken by a build that was interrupted")
-        elif index.name not in present.sound:
-            yield _index(index, "is not there")
+def _check_indexes(admin: AdminConnection, layout: Layout, output: PostgresRelation | None) -> Iterator[Finding]:
+    present = existing_indexes(admin, layout, output)
+    for index in ddl.required_indexes(layout, output):
+        if index.name in present.invalid:
+            yield _index_finding(index, "is invalid: its build was interrupted")
+        elif index.name not in present.valid:
+            yield _index_finding(index, "does not exist")
 
 
-def _index(index: ddl.Index, what: str) -> Finding:
+def _index_finding(index: ddl.IndexSpec, problem: str) -> Finding:
     return Finding(
-        gravity=Gravity.WARNING,
-        about=f"index {index.what}",
-        text=f"the index for {PURPOSES[index.what]} {what}",
-        remedy=f"{BY_MIGRATE}{index.made};",
+        severity=Severity.WARNING,
+        about=f"index {index.purpose}",
+        text=f"the index for {INDEX_PURPOSES[index.purpose]} {problem}",
+        remedy=f"{MIGRATE_REMEDY}{index.create_statement};",
     )
 
 
-PURPOSES = {
-    "claim": "the claim, in its order,",
+INDEX_PURPOSES = {
+    "claim": "claiming rows in order",
     "failed": "finding failed rows",
-    "leases": "leases that ran out",
-    "tokens": "what a request that is sent again holds",
-    "found_done": "counting what was recovered and prevented",
-    "output": "the output, by which no row is done twice,",
+    "leases": "finding expired leases",
+    "tokens": "finding the claims of a repeated request",
+    "found_done": "counting recovered and prevented rows",
+    "output": "the output (unique, so that no row is processed twice)",
 }

@@ -1,8 +1,8 @@
--- Whether the work of rows is done.
+-- Evaluate `done_if`.
 
 -- name: already done
--- key_1 …: the rows that are asked for; answer the keys of those for which it is.
--- By `offset 0` no other row is looked at: on that, the condition might fail.
+-- key_1 …: the keys of the rows. Return the keys of the rows for which `done_if` is true.
+-- `offset 0` prevents the planner from evaluating the condition on other rows, where it may raise an error.
 select coalesce(json_agg(asked_for.key), '[]')
 from (
   select {key_of_row} as key, ({done_if}) as is_done

@@ -1,9 +1,9 @@
--- Prolong leases, for their holders only; also as part of a transaction of the caller's.
+-- Extend leases, for their holders only; also in the caller's transaction.
 
 -- name: extend
--- asked: one JSON text, as in `settle.sql`. Answer the number of the transaction, how it is isolated, and of each claim
--- whether it is held, held and asked to cancel, or lost; or nothing, if the connection leads to another table.
--- A lease is never shortened, and no progress keeps what was there.
+-- asked: one JSON text, as in `settle.sql`. Return the transaction id, the isolation level, and for each claim `held`,
+-- `cancel requested` or `lost`; or null if the connection reaches a different table.
+-- A lease is never shortened. Without new progress the old progress stays.
 with
 given as materialized (
   select

@@ -1,8 +1,8 @@
--- Show rows page by page, in their order or the reverse.
+-- List rows page by page, in claim order without priority, or in reverse.
 
 -- name: page
--- The rows that match, at most :limit, among the next :scan that are jobs; and where to go on, null for the end.
--- The last that is looked at is found even if it does not match: it tells that there may be more.
+-- Return at most :limit matching rows among the next :scan jobs, and the position of the next page, null at the end.
+-- Row number :scan is kept even if it does not match, because the next page continues after it.
 with
 candidate as (
   select

@@ -1,4 +1,4 @@
-"""The texts of the functions of a table: templates, with the statements of the operations in them."""
+"""Build the SQL of the functions of a table from templates and the statements of the operations."""
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -7,18 +7,18 @@ from typing import Any
 
 from tenure.backends.postgres.settings import PLANNER
 from tenure.backends.protocol import SWEEP
-from tenure.backends.shared.sql_files import parts
-from tenure.backends.tables.postgres.admin_connection import Hand
-from tenure.backends.tables.postgres.claim import MOST_LOOKS
-from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, literal
-from tenure.backends.tables.postgres.params import bound
+from tenure.backends.shared.sql_files import raw_statements
+from tenure.backends.tables.postgres.admin_connection import AdminConnection
+from tenure.backends.tables.postgres.claim import MOST_CLAIM_RETRIES
+from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, quote_literal
+from tenure.backends.tables.postgres.params import encode
 from tenure.backends.tables.postgres.settle import PREVENTED
-from tenure.backends.tables.postgres.sql_templates import Wording
-from tenure.backends.tables.postgres.statements import numbered
+from tenure.backends.tables.postgres.sql_templates import SqlTemplates
+from tenure.backends.tables.postgres.statements import build_statement
 from tenure.core import checks, operations, payload
-from tenure.core.operations import Holding, Move
-from tenure.core.table.condition import with_values
-from tenure.core.table.spec import TableSpec, made_name, quoted
+from tenure.core.operations import HoldStatus, Move
+from tenure.core.table.condition import substitute_values
+from tenure.core.table.spec import TableSpec, derive_name, quote_identifier
 from tenure.core.transitions import RULES
 
 STATEMENTS = {
@@ -28,49 +28,55 @@ STATEMENTS = {
     "settle": ("settle", "settle"),
     "retry": ("move", "retry"),
 }
-"""Which statements of the operations stand in functions."""
+"""The statements that functions contain, as operation and statement name."""
 
 
-class FunctionTexts:
-    """What makes the functions of one table. The server is asked of which types the user's values are."""
+class FunctionSql:
+    """The `create` statements for the functions of one table. The server infers the types of the user's values."""
 
-    def __init__(self, hand: Hand, layout: Layout) -> None:
-        self._hand = hand
+    def __init__(self, admin: AdminConnection, layout: Layout) -> None:
+        self._admin = admin
         self._layout = layout
-        self._wording = Wording(layout)
-        self._types = self._described()
+        self._templates = SqlTemplates(layout)
+        self._types = self._infer_types()
 
-    def all(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each, without that of the table, and what makes it."""
+    def statements(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each function, without the name of the table, and its `create` statement."""
         schema, table = self._layout.table.schema, self._layout.table.name
-        fragments = {name: _with_variables(each) for name, each in self._wording.fragments.items()}
-        shared = {**fragments, **_constants(self._layout.spec), **self._shared()}
-        for name, template in parts(__package__, "functions").items():
-            own = made_name(name, table)
-            more = {**self._named(own, TAKEN.get(name, ())), "place": f"{quoted(schema)}.{quoted(own)}"}
-            yield name, _quoted_body(template.format(**{**shared, **more}))
+        fragments = {name: _replace_values(each) for name, each in self._templates.fragments.items()}
+        shared = {**fragments, **_constant_fragments(self._layout.spec), **self._shared_fragments()}
+        for name, template in raw_statements(__package__, "functions").items():
+            own = derive_name(name, table)
+            more = {
+                **self._function_fragments(own, FIXED_PARAMETERS.get(name, ())),
+                "place": f"{quote_identifier(schema)}.{quote_identifier(own)}",
+            }
+            yield name, _quote_body(template.format(**{**shared, **more}))
 
-    def _shared(self) -> dict[str, Any]:
+    def _shared_fragments(self) -> dict[str, Any]:
         layout, statements = self._layout, {}
         for name, (operation, statement) in STATEMENTS.items():
-            # The row is returned as the type that it has, and not as texts.
-            text = self._wording.text(operation, statement, {"texts": "cast(null as json)"})
-            statements[name] = _with_variables(text).replace("\n", "\n  ")
-        columns = self._columns()
-        free = _free({name for name, _ in columns}, ("fence", "token"), "claim")
+            # Functions return the row in its own types, not as text.
+            text = self._templates.text(operation, statement, {"texts": "cast(null as json)"})
+            statements[name] = _replace_values(text).replace("\n", "\n  ")
+        columns = self._returned_columns()
+        free = _unused_names({name for name, _ in columns}, ("fence", "token"), "claim")
         returned = [*columns, (free["fence"], "bigint"), (free["token"], "text")]
         attempts = layout.spec.max_attempts
         keys = range(1, len(layout.key) + 1)
+        claimed = quote_identifier(derive_name("claimed", layout.table.name))
         return {
             "sql": statements,
-            "claimed": f"{quoted(layout.table.schema)}.{quoted(made_name('claimed', layout.table.name))}",
-            "returned": ",\n  ".join(f"{quoted(name)} {kind}" for name, kind in returned),
-            "shown_columns": ", ".join(f"cast({layout.apart}.{quoted(name)} as {kind})" for name, kind in columns),
-            "invoked": self._invoked(),
+            "claimed": f"{quote_identifier(layout.table.schema)}.{claimed}",
+            "returned": ",\n  ".join(f"{quote_identifier(name)} {kind}" for name, kind in returned),
+            "shown_columns": ", ".join(
+                f"cast({layout.outer_alias}.{quote_identifier(name)} as {kind})" for name, kind in columns
+            ),
+            "invoked": self._function_options(),
             "is_last": "false" if attempts is None else f"tenure_call.attempts >= {attempts}",
-            "constants": self._declared(self._default),
+            "constants": self._declarations(self._default_value),
             "retry_variables": "".join(
-                f"\n  retry_{n} {column.base} := {_cast(f'on_retry[{name!r}]', value, column.base)};"
+                f"\n  retry_{n} {column.base} := {_cast_value(f'on_retry[{name!r}]', value, column.base)};"
                 for n, (column, (name, value)) in enumerate(
                     zip(layout.on_retry, layout.spec.on_retry.items(), strict=True), start=1
                 )
@@ -85,43 +91,45 @@ class FunctionTexts:
             "key_targets": ", ".join(f"tenure_call.key_{n}" for n in keys),
         }
 
-    def _named(self, own: str, taken: Sequence[str]) -> dict[str, str]:
-        """Return what depends on the name of a function and on the names that its parameters have."""
-        layout, function = self._layout, quoted(own)
-        filters = _free(set(taken), list(layout.spec.params), "filter")
-        names = _free(set(taken), [each.name for each in layout.key], "key")
-        keys = {each: f"{function}.{quoted(names[each.name])}" for each in layout.key}
+    def _function_fragments(self, function_name: str, used_names: Sequence[str]) -> dict[str, str]:
+        """Return the fragments that depend on the names of the function and its parameters."""
+        layout, function = self._layout, quote_identifier(function_name)
+        filters = _unused_names(set(used_names), list(layout.spec.params), "filter")
+        names = _unused_names(set(used_names), [each.name for each in layout.key], "key")
+        keys = {each: f"{function}.{quote_identifier(names[each.name])}" for each in layout.key}
         return {
             "self": function,
             "filters": "".join(
-                f",\n  {quoted(name)} {self._types[each]} default {self._default(each)}"
+                f",\n  {quote_identifier(name)} {self._types[each]} default {self._default_value(each)}"
                 for each, name in filters.items()
             ),
-            "variables": self._declared(lambda name: f"{function}.{quoted(filters[name])}"),
-            "key_parameters": ",\n  ".join(f"{quoted(names[each.name])} {KEY_TYPES[each.base]}" for each in layout.key),
+            "variables": self._declarations(lambda name: f"{function}.{quote_identifier(filters[name])}"),
+            "key_parameters": ",\n  ".join(
+                f"{quote_identifier(names[each.name])} {KEY_TYPES[each.base]}" for each in layout.key
+            ),
             "key_texts": ", ".join(f"cast({name} as text)" for name in keys.values()),
-            "job_is_named": " and ".join(f"job.{quoted(each.name)} = {name}" for each, name in keys.items()),
+            "job_is_named": " and ".join(f"job.{quote_identifier(each.name)} = {name}" for each, name in keys.items()),
         }
 
-    def _declared(self, value: Callable[[str], str]) -> str:
-        """Return the variables that have the values of conditions."""
-        return "".join(f'\n  "param_{name}" {kind} := {value(name)};' for name, kind in self._types.items())
+    def _declarations(self, value_of: Callable[[str], str]) -> str:
+        """Return the declarations of the variables for the values in conditions."""
+        return "".join(f'\n  "param_{name}" {kind} := {value_of(name)};' for name, kind in self._types.items())
 
-    def _default(self, name: str) -> str:
-        return _cast(f"params[{name!r}]", self._layout.spec.params[name], self._types[name])
+    def _default_value(self, name: str) -> str:
+        return _cast_value(f"params[{name!r}]", self._layout.spec.params[name], self._types[name])
 
-    def _columns(self) -> list[tuple[str, str]]:
-        """Return the user's columns with their types, and those that are added and shown."""
-        added = [part for part in self._layout.missing if not self._layout.is_ours(part.role)]
+    def _returned_columns(self) -> list[tuple[str, str]]:
+        """Return the user's columns with their types, and the visible columns that `migrate` adds."""
+        added = [part for part in self._layout.missing if not self._layout.is_added(part.role)]
         return [
             *((each.name, each.base) for each in self._layout.columns),
             *((part.name, self._layout.definition(part.role).split()[0]) for part in added),
         ]
 
-    def _invoked(self) -> str:
-        ((path,),) = self._hand.rows(SEARCH_PATH)
+    def _function_options(self) -> str:
+        ((path,),) = self._admin.fetch(SEARCH_PATH)
         settings = {
-            "search_path": ", ".join([*(quoted(each) for each in path), "pg_temp"]),
+            "search_path": ", ".join([*(quote_identifier(each) for each in path), "pg_temp"]),
             "standard_conforming_strings": "on",
             **PLANNER,
         }
@@ -129,80 +137,83 @@ class FunctionTexts:
             ["language plpgsql", "security invoker", *(f"set {name} = {value}" for name, value in settings.items())]
         )
 
-    def _described(self) -> dict[str, str]:
-        """Return of which type each value of the conditions is: as the server tells it by its place."""
+    def _infer_types(self) -> dict[str, str]:
+        """Return the type of each value in the conditions, as the server infers it from the context."""
         spec = self._layout.spec
-        conditions = [each.written("param") for each in (spec.where, spec.done_if) if each is not None]
+        conditions = [each.render("param") for each in (spec.where, spec.done_if) if each is not None]
         if not spec.params:
             return {}
-        told = ", ".join(f"({each})" for each in conditions)
-        question = numbered(f"select {told} from {self._layout.table.place} {self._layout.alias}", is_prepared=False)  # noqa: S608
+        select_list = ", ".join(f"({each})" for each in conditions)
+        statement = build_statement(
+            f"select {select_list} from {self._layout.table.quoted_name} {self._layout.alias}",  # noqa: S608
+            is_prepared=False,
+        )
         name = f"tenure_{secrets.token_hex(12)}"
-        self._hand.run(f"prepare {name} as {question.text.decode()}")
-        rows = self._hand.rows(TYPES, {"name": name})
-        self._hand.run(f"deallocate {name}")
-        return {name.removeprefix("param_"): kind for name, (kind,) in zip(question.names, rows, strict=True)}
+        self._admin.execute(f"prepare {name} as {statement.text.decode()}")
+        rows = self._admin.fetch(PARAMETER_TYPES, {"name": name})
+        self._admin.execute(f"deallocate {name}")
+        return {name.removeprefix("param_"): kind for name, (kind,) in zip(statement.names, rows, strict=True)}
 
 
-def _with_variables(text: Any) -> Any:
-    """Return a text in which each value is a variable. The moment is never given: it is the server's."""
+def _replace_values(text: Any) -> Any:
+    """Replace each value by a variable. `now` is always null: functions use the clock of the server."""
     if not isinstance(text, str):
         return text
-    return with_values(text, lambda name: "null" if name == "now" else f'tenure_call."{name}"')
+    return substitute_values(text, lambda name: "null" if name == "now" else f'tenure_call."{name}"')
 
 
-def _free(taken: set[str], names: Sequence[str], prefix: str) -> dict[str, str]:
-    """Return for each name one that is not taken."""
+def _unused_names(used_names: set[str], names: Sequence[str], prefix: str) -> dict[str, str]:
+    """Return an unused name for each name: add the prefix until it is free."""
     found: dict[str, str] = {}
     for name in names:
         free = name
-        while free in taken:
+        while free in used_names:
             free = f"{prefix}_{free}"
         found[name] = free
     return found
 
 
-def _cast(option: str, value: object, kind: str) -> str:
-    text = bound(option, value)
-    return f"cast({'null' if text is None else literal(text)} as {kind})"
+def _cast_value(option: str, value: object, kind: str) -> str:
+    text = encode(option, value)
+    return f"cast({'null' if text is None else quote_literal(text)} as {kind})"
 
 
-def _quoted_body(text: str) -> str:
-    """Return it in quotes that do not stand in it."""
+def _quote_body(text: str) -> str:
+    """Quote the body with a dollar tag that the body does not contain."""
     tag = "$tenure$"
     while tag in text:
         tag = f"{tag[:-1]}_$"
-    return text.replace(QUOTE, tag)
+    return text.replace(BODY_QUOTE, tag)
 
 
-def _constants(spec: TableSpec) -> dict[str, Any]:
+def _constant_fragments(spec: TableSpec) -> dict[str, Any]:
     backoff = spec.backoff
     rules = {
         f"{outcome}_rule": SimpleNamespace(
-            outcome=outcome, state=rule.state, when_spent=rule.when_spent, attempts=rule.attempts
+            outcome=outcome, state=rule.state, when_spent=rule.when_exhausted, attempts=rule.attempts
         )
         for outcome, rule in RULES.items()
     }
     return {
         **rules,
-        "quote": QUOTE,
+        "quote": BODY_QUOTE,
         "refused": "raise exception using errcode = 'invalid_parameter_value', message =",
-        "seen": SEEN,
-        "leased": LEASED.format(shortest=operations.SHORTEST_LEASE, longest=operations.LONGEST_LEASE),
+        "seen": CHECK_SNAPSHOT,
+        "leased": CHECK_LEASE.format(shortest=operations.SHORTEST_LEASE, longest=operations.LONGEST_LEASE),
         "lease": f"{spec.lease:.15g}",
         "sweep": SWEEP,
-        "most_looks": MOST_LOOKS,
+        "most_looks": MOST_CLAIM_RETRIES,
         "largest_batch": operations.LARGEST_BATCH,
         "name_form": f"^[^[:cntrl:]]{{1,{checks.LONGEST_NAME}}}$",
         "longest_name": checks.LONGEST_NAME,
-        "longest_result": payload.LONGEST,
+        "longest_result": payload.MAX_JSON_BYTES,
         "longest_error": checks.LONGEST_ERROR,
         "longest_delay": f"{checks.LONGEST_DELAY:.0f}",
-        "cut": literal(checks.CUT),
+        "cut": quote_literal(checks.TRUNCATION_MARK),
         # A character has up to four bytes.
-        "error_kept": (checks.LONGEST_ERROR - len(checks.CUT.encode())) // 4,
+        "error_kept": (checks.LONGEST_ERROR - len(checks.TRUNCATION_MARK.encode())) // 4,
         "prevented": PREVENTED,
-        "lost": Holding.LOST,
+        "lost": HoldStatus.LOST,
         "retry": Move.RETRY,
         "backoff_first": f"{backoff.first:.15g}",
         "backoff_factor": f"{backoff.factor:.15g}",
@@ -210,10 +221,10 @@ def _constants(spec: TableSpec) -> dict[str, Any]:
     }
 
 
-QUOTE = "\0"
-"""Stands for the quotes of a body until all of it is there; no text of the user's has it."""
+BODY_QUOTE = "\0"
+"""Placeholder for the quotes of a function body until the body is complete; user SQL cannot contain it."""
 
-LEASED = """\
+CHECK_LEASE = """\
 if tenure_call.lease_seconds is null or tenure_call.lease_seconds not between {shortest:g} and {longest:g} then
     raise exception using
       errcode = 'invalid_parameter_value',
@@ -221,15 +232,15 @@ if tenure_call.lease_seconds is null or tenure_call.lease_seconds not between {s
   end if;
   tenure_call.lease := cast(1000000 * tenure_call.lease_seconds as bigint);"""
 
-SEEN = """\
+CHECK_SNAPSHOT = """\
 if not tenure_call.landed and tenure_call.answer ->> 1 <> 'read committed' then
     raise exception using
       errcode = 'invalid_transaction_state',
-      message = 'this transaction may have begun before the claim, and cannot tell whether that is lost',
-      hint = 'use one that is read committed';
+      message = 'cannot check whether the claim is lost: the snapshot of this transaction may be older than the claim',
+      hint = 'use a read committed transaction';
   end if;"""
 
-TAKEN = {
+FIXED_PARAMETERS = {
     "claim": ("limit", "lease_seconds", "worker", "token"),
     "extend": ("fence", "token", "lease_seconds"),
     "complete": ("fence", "token", "result", "found_done"),
@@ -237,10 +248,10 @@ TAKEN = {
     "release": ("fence", "token"),
     "retry_failed": ("reason", "limit"),
 }
-"""The parameters that functions have whatever the table is like."""
+"""The parameters of each function that do not depend on the table."""
 
-SEARCH_PATH = numbered("select cast(pg_catalog.current_schemas(false) as text[])", is_prepared=False)
-TYPES = numbered(
+SEARCH_PATH = build_statement("select cast(pg_catalog.current_schemas(false) as text[])", is_prepared=False)
+PARAMETER_TYPES = build_statement(
     "select case when space.nspname = 'pg_catalog' then format_type(known.oid, -1) "
     "else quote_ident(space.nspname) || '.' || quote_ident(known.typname) end "
     "from pg_catalog.pg_prepared_statements prepared, "

@@ -9,30 +9,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from tenure.backends.tables.postgres.admin_connection import Hand, named
-from tenure.backends.tables.postgres.function_sql import FunctionTexts
-from tenure.backends.tables.postgres.layout import Layout, literal
-from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.core.table.spec import made_name, quoted
+from tenure.backends.tables.postgres.admin_connection import AdminConnection, load_statements
+from tenure.backends.tables.postgres.function_sql import FunctionSql
+from tenure.backends.tables.postgres.layout import Layout, quote_literal
+from tenure.backends.tables.protocol import Finding, Severity
+from tenure.core.table.spec import derive_name, quote_identifier
 from tenure.errors import ConfigurationError
 
-PURPOSES = {
-    "claimed": "what a claim returns: the row, its fence and its token",
-    "claim": "take rows that are due, and lease them",
-    "extend": "prolong a lease; whether it is still held",
-    "complete": "end a claim: the work is done; whether that landed",
-    "fail": "end a claim: the work failed; the word of the row's state then, null if the claim was lost",
-    "release": "end a claim: give the row back; whether that landed",
-    "requeue_expired": "take back claims whose lease ran out; how many",
-    "retry_failed": "queue failed rows again, with fresh attempts; how many",
+FUNCTION_PURPOSES = {
+    "claimed": "a claimed row with its fence and token",
+    "claim": "claim due rows and lease them",
+    "extend": "extend a lease; returns whether the claim is still held",
+    "complete": "complete a claimed row; returns false if the claim was lost",
+    "fail": "fail a claimed row; returns the new state, null if the claim was lost",
+    "release": "release a claimed row; returns false if the claim was lost",
+    "requeue_expired": "reap expired claims; returns their number",
+    "retry_failed": "requeue failed rows with attempts reset; returns their number",
 }
 
-OURS = "Made by tenure"
+COMMENT_PREFIX = "Made by tenure"
 """How the comment of a function begins that is ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class DatabaseObject:
     """A function, or the type of what one returns. Its comment tells whether one that is there is the same."""
 
     kind: str
@@ -42,107 +42,114 @@ class Made:
     text: str
 
     @property
-    def place(self) -> str:
-        return f"{quoted(self.schema)}.{quoted(self.name)}"
+    def quoted_name(self) -> str:
+        return f"{quote_identifier(self.schema)}.{quote_identifier(self.name)}"
 
     @property
     def comment(self) -> str:
-        return f"{OURS}: {self.purpose}. {_digest(self._head)} {_digest(_without_path(self.text))}"
+        return f"{COMMENT_PREFIX}: {self.purpose}. {_digest(self._signature)} {_digest(_remove_search_path(self.text))}"
 
     @property
-    def commented(self) -> str:
-        return f"comment on {self.kind} {self.place} is {literal(self.comment)}"
+    def comment_statement(self) -> str:
+        return f"comment on {self.kind} {self.quoted_name} is {quote_literal(self.comment)}"
 
-    def is_headed_as(self, comment: str) -> bool:
+    def has_same_signature(self, comment: str) -> bool:
         """Tell whether one with this comment takes and returns the same, and so can be replaced."""
-        return self.kind == "function" and comment.split()[-2] == _digest(self._head)
+        return self.kind == "function" and comment.split()[-2] == _digest(self._signature)
 
     @property
-    def _head(self) -> str:
+    def _signature(self) -> str:
         return self.text.partition("\nlanguage ")[0]
 
 
-def functions_of(hand: Hand, layout: Layout) -> list[Made]:
+def build_functions(admin: AdminConnection, layout: Layout) -> list[DatabaseObject]:
     """Return the functions of a table, and before them the type of what one of them returns."""
     schema, table = layout.table.schema, layout.table.name
     return [
-        Made(
+        DatabaseObject(
             kind="type" if name == "claimed" else "function",
             schema=schema,
-            name=made_name(name, table),
-            purpose=PURPOSES[name],
+            name=derive_name(name, table),
+            purpose=FUNCTION_PURPOSES[name],
             text=text,
         )
-        for name, text in FunctionTexts(hand, layout).all()
+        for name, text in FunctionSql(admin, layout).statements()
     ]
 
 
-def functions_script(layout: Layout, made: Sequence[Made]) -> str:
+def functions_script(layout: Layout, objects: Sequence[DatabaseObject]) -> str:
     """Return what makes them, as one text to be run by hand."""
-    head = f"-- The functions of {layout.table.shown}, for other languages; `migrate(functions=True)` installs them."
-    claimed, claim, *_ = made
-    gone = f"drop function if exists {claim.place};\ndrop type if exists {claimed.place};"
-    return "\n\n".join([head, gone, *(f"{each.text};\n\n{each.commented};" for each in made)]) + "\n"
+    head = (
+        f"-- Functions of {layout.table.display_name} for other languages, as `migrate(functions=True)` installs them."
+    )
+    claimed, claim, *_ = objects
+    drop_statements = f"drop function if exists {claim.quoted_name};\ndrop type if exists {claimed.quoted_name};"
+    return (
+        "\n\n".join([head, drop_statements, *(f"{each.text};\n\n{each.comment_statement};" for each in objects)]) + "\n"
+    )
 
 
-def functions_installed(hand: Hand, made: Sequence[Made]) -> list[str]:
+def install_statements(admin: AdminConnection, objects: Sequence[DatabaseObject]) -> list[str]:
     """Return the statements that install what is not there, or is of another form; raise for what is not ours."""
-    there = _there(hand, made)
-    kept = {each.place: [shown for shown, comment in there[each.place] if comment == each.comment] for each in made}
-    is_returned_anew = not kept[made[0].place]
+    existing = _existing_objects(admin, objects)
+    kept = {
+        each.quoted_name: [shown for shown, comment in existing[each.quoted_name] if comment == each.comment]
+        for each in objects
+    }
+    is_type_outdated = not kept[objects[0].quoted_name]
     dropped = {
         shown: each.kind
-        for each in reversed(made)
-        for shown, comment in there[each.place]
-        if comment != each.comment and not each.is_headed_as(comment)
+        for each in reversed(objects)
+        for shown, comment in existing[each.quoted_name]
+        if comment != each.comment and not each.has_same_signature(comment)
     }
-    if is_returned_anew:
-        dropped = {shown: made[1].kind for shown, _ in there[made[1].place]} | dropped
-    new = [each for each in made if not kept[each.place] or (is_returned_anew and each is made[1])]
+    if is_type_outdated:
+        dropped = {shown: objects[1].kind for shown, _ in existing[objects[1].quoted_name]} | dropped
+    new = [each for each in objects if not kept[each.quoted_name] or (is_type_outdated and each is objects[1])]
     return [
         *(f"drop {kind} {shown}" for shown, kind in sorted(dropped.items(), key=lambda each: each[1] != "function")),
-        *(statement for each in new for statement in (each.text, each.commented)),
+        *(statement for each in new for statement in (each.text, each.comment_statement)),
     ]
 
 
-def functions_examined(hand: Hand, made: Sequence[Made]) -> Iterator[Finding]:
+def check_functions(admin: AdminConnection, objects: Sequence[DatabaseObject]) -> Iterator[Finding]:
     """Tell of functions that are there what is wrong with them; none have to be."""
-    rows = [row for each in made for row in _rows(hand, each) if (row[1] or "").startswith(OURS)]
+    rows = [row for each in objects for row in _existing_rows(admin, each) if (row[1] or "").startswith(COMMENT_PREFIX)]
     if not rows:
         return
     if any(not may_use for _, _, may_use in rows):
         names = ", ".join(shown for shown, _, may_use in rows if not may_use)
-        text = f"this role may not use what is there for other languages: {names}"
-        yield Finding(gravity=Gravity.NOTE, about="functions", text=text, remedy="grant execute on it to the role")
-    if {comment for _, comment, _ in rows} != {each.comment for each in made}:
+        text = f"the current role may not use these functions or types: {names}"
+        yield Finding(severity=Severity.NOTE, about="functions", text=text, remedy="grant the role execute on them")
+    if {comment for _, comment, _ in rows} != {each.comment for each in objects}:
         yield Finding(
-            gravity=Gravity.WARNING,
+            severity=Severity.WARNING,
             about="functions",
-            text="the functions for other languages are not those of the table as it is described and is now",
+            text="the functions for other languages are outdated: the table or its description has changed",
             remedy="run `migrate(functions=True)`, or `tenure migrate … --functions`",
         )
 
 
-def _there(hand: Hand, made: Sequence[Made]) -> dict[str, list[tuple[str, str]]]:
+def _existing_objects(admin: AdminConnection, objects: Sequence[DatabaseObject]) -> dict[str, list[tuple[str, str]]]:
     """Return by the place of each what is there, as it is dropped, with its comment; raise if that is not ours."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for each in made:
-        rows = [(shown, comment or "") for shown, comment, _ in _rows(hand, each)]
+    for each in objects:
+        rows = [(shown, comment or "") for shown, comment, _ in _existing_rows(admin, each)]
         for shown, comment in rows:
-            if not comment.startswith(OURS):
+            if not comment.startswith(COMMENT_PREFIX):
                 raise ConfigurationError(
-                    f"there is a {each.kind} {shown} that tenure did not make; rename it, or do without the functions"
+                    f"{each.kind} {shown} exists, but tenure did not create it; rename it, or omit the functions"
                 )
-        found[each.place] = rows
+        found[each.quoted_name] = rows
     return found
 
 
-def _rows(hand: Hand, made: Made) -> list[tuple[str, str | None, bool]]:
+def _existing_rows(admin: AdminConnection, target: DatabaseObject) -> list[tuple[str, str | None, bool]]:
     """Return what is there of this name: how a drop names it, its comment, and whether this role may use it."""
-    return hand.rows(named("ddl")[f"{made.kind}s"], {"schema": made.schema, "name": made.name})
+    return admin.fetch(load_statements("ddl")[f"{target.kind}s"], {"schema": target.schema, "name": target.name})
 
 
-def _without_path(text: str) -> str:
+def _remove_search_path(text: str) -> str:
     """Return it without the search path, which is that of whoever makes it: another's is no reason to make it anew."""
     return re.sub(r"^set search_path = .*\n", "", text, count=1, flags=re.MULTILINE)
 

@@ -1,8 +1,8 @@
--- The functions of a table, for everybody who is no Python program. Their statements on the rows are those that the
--- operations run: {sql[take]} and its like. What a statement names as a value is a variable of the block `tenure_call`.
+-- SQL functions of a table, for programs in other languages. The functions contain the statements of the operations,
+-- such as {sql[take]}. The values of a statement are variables of the block `tenure_call`.
 
 -- name: claimed
--- What a claim returns: the row, and what its holder has to show.
+-- The return type of a claim: the row, its fence and its token.
 create type {place} as (
   {returned}
 )

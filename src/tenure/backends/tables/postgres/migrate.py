@@ -17,15 +17,15 @@ from psycopg import errors
 
 from tenure.backends.postgres.database import Database
 from tenure.backends.tables.postgres import ddl
-from tenure.backends.tables.postgres.admin_connection import Hand, hand_on, named
-from tenure.backends.tables.postgres.catalogue import Relation, read
-from tenure.backends.tables.postgres.column_checks import findings_of
-from tenure.backends.tables.postgres.ddl import Change, Present, Way
-from tenure.backends.tables.postgres.functions import functions_installed, functions_of, functions_script
-from tenure.backends.tables.postgres.layout import BY_MIGRATE, Layout
-from tenure.backends.tables.postgres.sql_templates import Wording
-from tenure.backends.tables.postgres.statements import numbered
-from tenure.backends.tables.protocol import Gravity
+from tenure.backends.tables.postgres.admin_connection import AdminConnection, load_statements, open_admin_connection
+from tenure.backends.tables.postgres.catalogue import PostgresRelation, read_catalogue
+from tenure.backends.tables.postgres.column_checks import check_columns
+from tenure.backends.tables.postgres.ddl import Change, ExecutionMode, ExistingIndexes
+from tenure.backends.tables.postgres.functions import build_functions, functions_script, install_statements
+from tenure.backends.tables.postgres.layout import MIGRATE_REMEDY, Layout
+from tenure.backends.tables.postgres.sql_templates import SqlTemplates
+from tenure.backends.tables.postgres.statements import build_statement
+from tenure.backends.tables.protocol import Severity
 from tenure.core import checks
 from tenure.core.table.spec import TableSpec
 from tenure.errors import ConfigurationError, StoreUnavailable
@@ -34,15 +34,15 @@ log = logging.getLogger(__name__)
 
 LOCK_WAIT = 1.0
 """Seconds that a change waits for its lock."""
-TRIES = 8
-PAUSE = 0.5
+MOST_ATTEMPTS = 8
+RETRY_DELAY = 0.5
 """Seconds between two tries, on average."""
-TURN = 0.1
+LOCK_POLL_INTERVAL = 0.1
 """Seconds between two looks whether somebody else has done with this table, on average."""
-BATCH = 1_000
+ADOPTION_BATCH = 1_000
 """How many rows are adopted in one transaction."""
 
-IN_EACH_OTHERS_WAY = (
+CONFLICT_ERRORS = (
     errors.LockNotAvailable,
     errors.DeadlockDetected,
     errors.DuplicateTable,
@@ -56,9 +56,9 @@ def outstanding(
     database: Database, spec: TableSpec, *, adopt_running_after: float | None = None, functions: bool = False
 ) -> list[str]:
     """Return the statements that `migrate` would run."""
-    with hand_on(database) as hand, database.sessions.are_set(hand.connection):
-        changes = _changes(database, hand, spec, adopt_running_after)
-        changes += _functions_changed(database, hand, spec) if functions else []
+    with open_admin_connection(database) as admin, database.connector.applied_settings(admin.connection):
+        changes = _pending_changes(database, admin, spec, adopt_running_after)
+        changes += _function_changes(database, admin, spec) if functions else []
     return [statement for change in changes for statement in change.statements]
 
 
@@ -67,175 +67,188 @@ def migrate(
 ) -> list[str]:
     """Make what is missing; return the statements that were run."""
     done: list[str] = []
-    with hand_on(database) as hand, _told(hand, spec), _alone(database, hand, spec):
-        for left in reversed(range(TRIES)):
+    with (
+        open_admin_connection(database) as admin,
+        _translated_errors(admin, spec),
+        _migration_lock(database, admin, spec),
+    ):
+        for left in reversed(range(MOST_ATTEMPTS)):
             try:
-                for change in _changes(database, hand, spec, adopt_running_after):
-                    _do(database, hand, spec, change)
+                for change in _pending_changes(database, admin, spec, adopt_running_after):
+                    _apply(database, admin, spec, change)
                     done += change.statements
-                for change in _functions_changed(database, hand, spec) if functions else []:
-                    _do(database, hand, spec, change)
+                for change in _function_changes(database, admin, spec) if functions else []:
+                    _apply(database, admin, spec, change)
                     done += change.statements
                 break
             except psycopg.Error as exc:
-                if not _is_in_the_way(exc):
+                if not _is_conflict(exc):
                     raise
                 if not left:
-                    raise _in_the_way(spec, exc) from exc
-            time.sleep(PAUSE * random.uniform(0.5, 1.5))
+                    raise _conflict_error(spec, exc) from exc
+            time.sleep(RETRY_DELAY * random.uniform(0.5, 1.5))
     return done
 
 
-def layout_of(database: Database, spec: TableSpec) -> Layout:
-    return Layout(spec=spec, catalogue=read(database, spec))
+def read_layout(database: Database, spec: TableSpec) -> Layout:
+    return Layout(spec=spec, catalogue=read_catalogue(database, spec))
 
 
-def mendable(database: Database, spec: TableSpec) -> Layout:
+def migratable_layout(database: Database, spec: TableSpec) -> Layout:
     """Return the table as it is; raise for the first thing that keeps it from use and cannot be mended here."""
-    layout = layout_of(database, spec)
-    for finding in findings_of(layout):
-        if finding.gravity is Gravity.ERROR and not (finding.remedy or "").startswith(BY_MIGRATE):
-            raise ConfigurationError(f"{layout.table.shown}: {finding.text}; {finding.remedy}")
+    layout = read_layout(database, spec)
+    for finding in check_columns(layout):
+        if finding.severity is Severity.ERROR and not (finding.remedy or "").startswith(MIGRATE_REMEDY):
+            raise ConfigurationError(f"{layout.table.display_name}: {finding.text}; {finding.remedy}")
     return layout
 
 
-def output_of(database: Database, spec: TableSpec) -> Relation | None:
+def read_output_table(database: Database, spec: TableSpec) -> PostgresRelation | None:
     """Return the table of the output, if the user named one; raise if it is not there, or lacks its columns."""
     if spec.output is None:
         return None
-    found = read(database, replace(spec, schema=spec.output.schema, name=spec.output.table, companion=None)).table
+    found = read_catalogue(
+        database, replace(spec, schema=spec.output.schema, name=spec.output.table, companion=None)
+    ).table
     for name in spec.output.columns:
         if found.column(name) is None:
             names = [each.name for each in found.columns]
-            raise ConfigurationError(f"output: {found.shown} has no column {name!r}{checks.nearest(name, names)}")
+            raise ConfigurationError(
+                f"output: {found.display_name} has no column {name!r}{checks.did_you_mean(name, names)}"
+            )
     return found
 
 
-def present_on(hand: Hand, layout: Layout, output: Relation | None) -> Present:
+def existing_indexes(admin: AdminConnection, layout: Layout, output: PostgresRelation | None) -> ExistingIndexes:
     """Return the indexes of the tables that ours are on."""
     relations = [layout.table, layout.catalogue.companion, output]
-    rows = hand.rows(named("ddl")["indexes"], {"oids": [each.oid for each in relations if each is not None]})
-    return Present(
-        sound=frozenset(name for name, is_sound in rows if is_sound),
-        broken=frozenset(name for name, is_sound in rows if not is_sound),
+    rows = admin.fetch(
+        load_statements("ddl")["indexes"], {"oids": [each.oid for each in relations if each is not None]}
+    )
+    return ExistingIndexes(
+        valid=frozenset(name for name, is_sound in rows if is_sound),
+        invalid=frozenset(name for name, is_sound in rows if not is_sound),
     )
 
 
-def texts(database: Database, spec: TableSpec) -> dict[str, str]:
+def printable_sql(database: Database, spec: TableSpec) -> dict[str, str]:
     """Return the statements of all operations, all that is made for the table, and the functions, to be read."""
-    layout = mendable(database, spec)
-    with hand_on(database) as hand, database.sessions.are_set(hand.connection):
-        made = functions_of(hand, layout)
+    layout = migratable_layout(database, spec)
+    with open_admin_connection(database) as admin, database.connector.applied_settings(admin.connection):
+        objects = build_functions(admin, layout)
     return {
-        **Wording(layout).texts(),
-        "schema": ddl.script(layout, output_of(database, spec)),
-        "functions": functions_script(layout, made),
+        **SqlTemplates(layout).printable_sql(),
+        "schema": ddl.schema_script(layout, read_output_table(database, spec)),
+        "functions": functions_script(layout, objects),
     }
 
 
-def _changes(database: Database, hand: Hand, spec: TableSpec, adopt_running_after: float | None) -> list[Change]:
-    layout = mendable(database, spec)
-    output = output_of(database, spec)
-    found = ddl.changes(layout, output, present_on(hand, layout, output))
+def _pending_changes(
+    database: Database, admin: AdminConnection, spec: TableSpec, adopt_running_after: float | None
+) -> list[Change]:
+    layout = migratable_layout(database, spec)
+    output = read_output_table(database, spec)
+    found = ddl.pending_changes(layout, output, existing_indexes(admin, layout, output))
     if adopt_running_after is not None:
         seconds = checks.seconds("adopt_running_after", adopt_running_after)
-        question = ddl.rows_to_adopt(layout)
-        if question is not None and hand.rows(numbered(question))[0][0]:
-            found.append(ddl.adoption(layout, seconds, BATCH))
+        check_query = ddl.adoption_check(layout)
+        if check_query is not None and admin.fetch(build_statement(check_query))[0][0]:
+            found.append(ddl.adoption_change(layout, seconds, ADOPTION_BATCH))
     return found
 
 
-def _functions_changed(database: Database, hand: Hand, spec: TableSpec) -> list[Change]:
+def _function_changes(database: Database, admin: AdminConnection, spec: TableSpec) -> list[Change]:
     # In one session, wherever that is lent from: the server is asked about a statement that was prepared before.
-    with hand.connection.transaction():
-        statements = functions_installed(hand, functions_of(hand, layout_of(database, spec)))
+    with admin.connection.transaction():
+        statements = install_statements(admin, build_functions(admin, read_layout(database, spec)))
     return [Change(tuple(statements))] if statements else []
 
 
-def _do(database: Database, hand: Hand, spec: TableSpec, change: Change) -> None:
+def _apply(database: Database, admin: AdminConnection, spec: TableSpec, change: Change) -> None:
     for statement in change.statements:
-        log.info("migrating %s: %s", spec.shown, " ".join(statement.split()))
-    match change.way:
-        case Way.LOCKING:
-            with _in_transaction(hand):
+        log.info("migrating %s: %s", spec.display_name, " ".join(statement.split()))
+    match change.mode:
+        case ExecutionMode.LOCKING:
+            with _in_transaction(admin):
                 for statement in change.statements:
-                    hand.run(statement)
-        case Way.CONCURRENT:
-            _do_concurrently(database, hand, change)
-        case Way.ROWS:
-            while change.in_part is not None and _changed(hand, change.in_part):
+                    admin.execute(statement)
+        case ExecutionMode.CONCURRENT:
+            _apply_concurrently(database, admin, change)
+        case ExecutionMode.BATCHED:
+            while change.batch_statement is not None and _run_batch(admin, change.batch_statement):
                 pass
         case _:
-            assert_never(change.way)
+            assert_never(change.mode)
 
 
-def _do_concurrently(database: Database, hand: Hand, change: Change) -> None:
+def _apply_concurrently(database: Database, admin: AdminConnection, change: Change) -> None:
     """Do what waits for others, however long, and lets nobody wait. A session that is lent stays as it is set."""
-    if not database.sessions.are_lent:
-        hand.set("statement_timeout", "0")
-        hand.set("lock_timeout", "0")
+    if not database.connector.is_transaction_pooled:
+        admin.set_config("statement_timeout", "0")
+        admin.set_config("lock_timeout", "0")
     try:
         for statement in change.statements:
-            hand.run(statement)
+            admin.execute(statement)
     except errors.UniqueViolation:
-        if change.undoing is not None:
-            hand.run(change.undoing)
+        if change.cleanup is not None:
+            admin.execute(change.cleanup)
         raise
 
 
-def _changed(hand: Hand, statement: str) -> int:
-    with _in_transaction(hand):
-        return hand.run(statement)
+def _run_batch(admin: AdminConnection, statement: str) -> int:
+    with _in_transaction(admin):
+        return admin.execute(statement)
 
 
 @contextmanager
-def _in_transaction(hand: Hand) -> Iterator[None]:
-    with hand.connection.transaction():
-        hand.set("statement_timeout", "0")
-        hand.set("lock_timeout", f"{1000 * LOCK_WAIT:.0f}")
+def _in_transaction(admin: AdminConnection) -> Iterator[None]:
+    with admin.connection.transaction():
+        admin.set_config("statement_timeout", "0")
+        admin.set_config("lock_timeout", f"{1000 * LOCK_WAIT:.0f}")
         yield
 
 
 @contextmanager
-def _alone(database: Database, hand: Hand, spec: TableSpec) -> Iterator[None]:
+def _migration_lock(database: Database, admin: AdminConnection, spec: TableSpec) -> Iterator[None]:
     """Have nobody else change this table meanwhile, if the session is our own: one that is lent cannot hold a lock."""
-    if database.sessions.are_lent:
+    if database.connector.is_transaction_pooled:
         yield
         return
-    table = {"table": layout_of(database, spec).table.shown}
-    while not hand.rows(named("ddl")["try alone"], table)[0][0]:
-        time.sleep(TURN * random.uniform(0.5, 1.5))
+    table = {"table": read_layout(database, spec).table.display_name}
+    while not admin.fetch(load_statements("ddl")["try alone"], table)[0][0]:
+        time.sleep(LOCK_POLL_INTERVAL * random.uniform(0.5, 1.5))
     yield
 
 
 @contextmanager
-def _told(hand: Hand, spec: TableSpec) -> Iterator[None]:
+def _translated_errors(admin: AdminConnection, spec: TableSpec) -> Iterator[None]:
     try:
         yield
     except errors.InsufficientPrivilege as exc:
         raise ConfigurationError(
-            f"the role {hand.connection.info.user!r} may not change {spec.shown!r}: {_reason(exc)}; have what "
-            f"`tenure sql schema` prints for this table, as in `tenure sql schema app:{spec.name}`, run by its owner"
+            f"role {admin.connection.info.user!r} may not migrate {spec.display_name!r}: {_first_line(exc)}; run "
+            f"the SQL that `tenure sql schema` prints, for example `tenure sql schema app:{spec.name}`, as the owner "
+            "of the table"
         ) from exc
     except errors.UniqueViolation as exc:
         raise ConfigurationError(
-            f"the output of {spec.shown!r} cannot get its unique index: {_reason(exc)}; remove what is there twice, "
-            "which `tenure doctor` finds, and run this again"
+            f"cannot create the unique index on the output of {spec.display_name!r}: {_first_line(exc)}; delete the "
+            "duplicates, which `tenure doctor` lists, and migrate again"
         ) from exc
 
 
-def _is_in_the_way(error: psycopg.Error) -> bool:
+def _is_conflict(error: psycopg.Error) -> bool:
     """Tell whether somebody else was in the way, or did the same at the same time: looked at again, it is there."""
     is_of_the_catalogue = isinstance(error, errors.UniqueViolation) and error.diag.schema_name == "pg_catalog"
-    return is_of_the_catalogue or isinstance(error, IN_EACH_OTHERS_WAY)
+    return is_of_the_catalogue or isinstance(error, CONFLICT_ERRORS)
 
 
-def _in_the_way(spec: TableSpec, error: psycopg.Error) -> StoreUnavailable:
+def _conflict_error(spec: TableSpec, error: psycopg.Error) -> StoreUnavailable:
     return StoreUnavailable(
-        f"{spec.shown!r} was in use each of the {TRIES} times that it was to be changed: {_reason(error)}; look for a "
-        "transaction that stays open (pg_stat_activity), or migrate when there is less to do"
+        f"cannot lock {spec.display_name!r} for migration after {MOST_ATTEMPTS} attempts: {_first_line(error)}; "
+        "look for a transaction that stays open (pg_stat_activity) and end it, or migrate at a quieter time"
     )
 
 
-def _reason(error: psycopg.Error) -> str:
+def _first_line(error: psycopg.Error) -> str:
     return str(error).partition("\n")[0]

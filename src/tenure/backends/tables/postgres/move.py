@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tenure.backends.postgres.conflict_retry import SomebodyElseWasFirst, decided
-from tenure.backends.postgres.database import Ask
-from tenure.backends.tables.postgres.bound_table import Place
+from tenure.backends.postgres.conflict_retry import Conflict, retry_on_conflict
+from tenure.backends.postgres.database import Execute
+from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.params import retry_values
 from tenure.core.job import State
 from tenure.core.operations import Move, Moved, Refusal
 from tenure.core.transitions import refusal
 
 
-class Found(NamedTuple):
+class FoundRow(NamedTuple):
     """A row as it was found, and whether it is another now."""
 
     state: State
@@ -20,35 +20,35 @@ class Found(NamedTuple):
     has_moved: bool
 
 
-def move(place: Place, ids: Sequence[str], move: Move, note: str) -> list[Moved]:
-    keys = dict.fromkeys(key for id in ids if (key := place.keys.key_of(id)) is not None)
-    values = {"note": note, **place.keys.values(keys), **retry_values(place.spec)}
-    step = place.step("move", move.value, values)
+def move(bound_table: BoundTable, ids: Sequence[str], move: Move, note: str) -> list[Moved]:
+    keys = dict.fromkeys(key for id in ids if (key := bound_table.keys.key_of(id)) is not None)
+    values = {"note": note, **bound_table.keys.values(keys), **retry_values(bound_table.spec)}
+    query = bound_table.build_query("move", move.value, values)
 
-    def change(ask: Ask) -> list[Moved]:
-        (rows,) = ask([step])
-        found = {place.keys.id_of(key): Found(State(state), *rest) for key, state, *rest in rows}
-        return [_answer(found, id, move) for id in ids]
+    def change(execute: Execute) -> list[Moved]:
+        (rows,) = execute([query])
+        found = {bound_table.keys.id_of(key): FoundRow(State(state), *rest) for key, state, *rest in rows}
+        return [_moved(found, id, move) for id in ids]
 
-    return decided(lambda: place.talk(change)) if ids else []
+    return retry_on_conflict(lambda: bound_table.transact(change)) if ids else []
 
 
-def _answer(found: dict[str, Found], id: str, move: Move) -> Moved:
+def _moved(found: dict[str, FoundRow], id: str, move: Move) -> Moved:
     row = found.get(id)
     if row is None:
         return Moved(id=id, state=None, refusal=Refusal.UNKNOWN)
     if not row.has_moved:
         refused = refusal(move, row.state, cancel_requested=row.cancel_requested)
         if refused is None:
-            raise SomebodyElseWasFirst
+            raise Conflict
         return Moved(id=id, state=row.state, refusal=refused)
-    state = _after(move, row.state)
+    state = _state_after(move, row.state)
     # Named again, it is found as it is now.
-    found[id] = Found(state, cancel_requested=True, has_moved=False)
+    found[id] = FoundRow(state, cancel_requested=True, has_moved=False)
     return Moved(id=id, state=state)
 
 
-def _after(move: Move, state: State) -> State:
+def _state_after(move: Move, state: State) -> State:
     if move is Move.RETRY:
         return State.QUEUED
     return State.RUNNING if state is State.RUNNING else State.CANCELLED

@@ -1,8 +1,8 @@
--- Move rows by an operator's hand, each only from the states that allow it.
+-- Retry or cancel rows for an operator, only in states that allow the move.
 
 -- name: retry
--- Queue the failed and the cancelled ones now. key_1 …: those that are named; note: for their history; retry_1 …: what the
--- user's columns are set to.
+-- Requeue failed and cancelled rows, due now. key_1 …: the keys of the rows; note: for the history; retry_1 …: the
+-- values for the user's columns in `on_retry`.
 with
 {found},
 {ending_of_retried},
@@ -25,7 +25,7 @@ moved as (
 {answer_of_move};
 
 -- name: cancel
--- End the queued ones, and ask the running ones.
+-- Cancel queued rows; request cancellation of running rows.
 with
 {found},
 {ending_of_cancelled},

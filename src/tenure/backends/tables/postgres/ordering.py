@@ -6,32 +6,32 @@ Rows without a value come last; so in the reverse they come first.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tenure.backends.tables.postgres.catalogue import Column
+from tenure.backends.tables.postgres.catalogue import PostgresColumn
 from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout
 from tenure.core.table.spec import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class SortColumn:
     """A column by which rows are ordered, under its name in the parts of a statement."""
 
     name: str
-    column: Column
+    column: PostgresColumn
     is_descending: bool = False
     is_priority: bool = False
     is_key: bool = False
 
     @classmethod
-    def of_key(cls, column: Column, number: int) -> "Turn":
+    def of_key(cls, column: PostgresColumn, number: int) -> "SortColumn":
         # A row whose key has no value is no job.
         return cls(name=f"key_{number}", column=replace(column, is_nullable=False), is_key=True)
 
     @property
-    def compared_as(self) -> str:
+    def cast_type(self) -> str:
         """The type as which a value of it is passed; without a length, which would cut it."""
         return KEY_TYPES[self.column.base] if self.is_key else self.column.base
 
-    def order(self, value: str, *, is_reverse: bool = False) -> str:
+    def order_item(self, value: str, *, is_reverse: bool = False) -> str:
         """Return how rows are sorted by it."""
         direction = "desc" if self.is_descending is not is_reverse else "asc"
         return f"{value} {direction} nulls {'first' if is_reverse else 'last'}"
@@ -48,27 +48,27 @@ class Turn:
         return f"{one} {'>=' if self.is_descending else '<='} {other}"
 
 
-def turns_of(layout: Layout) -> list[Turn]:
+def sort_columns_of(layout: Layout) -> list[SortColumn]:
     """Return what a claim orders rows by, before their key."""
-    found: list[Turn] = []
-    priority = layout.parts.get(Role.PRIORITY)
+    found: list[SortColumn] = []
+    priority = layout.role_columns.get(Role.PRIORITY)
     if priority is not None and priority.column is not None:
-        found.append(Turn(name="turn_1", column=priority.column, is_descending=True, is_priority=True))
+        found.append(SortColumn(name="turn_1", column=priority.column, is_descending=True, is_priority=True))
     for column, order in layout.order:
-        found.append(Turn(name=f"turn_{len(found) + 1}", column=column, is_descending=order.is_descending))
+        found.append(SortColumn(name=f"turn_{len(found) + 1}", column=column, is_descending=order.is_descending))
     return found
 
 
-def is_before(turns: Sequence[Turn], ones: Sequence[str], others: Sequence[str]) -> str:
+def is_before(sort_columns: Sequence[SortColumn], left: Sequence[str], right: Sequence[str]) -> str:
     """Return the condition that a row comes before another, by the values that each has for the turns.
 
     The first turn is said by itself as well, if it always has a value: so an index knows where to begin.
     """
-    ways: list[str] = []
-    for number, (turn, one, other) in enumerate(zip(turns, ones, others, strict=True)):
-        same = [each.is_same(*pair) for each, *pair in zip(turns[:number], ones, others, strict=False)]
-        ways.append(" and ".join([*same, turn.is_less(one, other)]))
-    condition = f"({' or '.join(f'({each})' for each in ways)})"
-    if turns[0].column.is_nullable:
+    alternatives: list[str] = []
+    for number, (sort_column, left_value, right_value) in enumerate(zip(sort_columns, left, right, strict=True)):
+        same = [each.is_same(*pair) for each, *pair in zip(sort_columns[:number], left, right, strict=False)]
+        alternatives.append(" and ".join([*same, sort_column.is_less(left_value, right_value)]))
+    condition = f"({' or '.join(f'({each})' for each in alternatives)})"
+    if sort_columns[0].column.is_nullable:
         return condition
-    return f"{turns[0].is_not_greater(ones[0], others[0])} and {condition}"
+    return f"{sort_columns[0].is_not_greater(left[0], right[0])} and {condition}"

@@ -11,9 +11,9 @@ from tenure.core import checks
 from tenure.core.table.spec import TableSpec
 from tenure.errors import ConfigurationError
 
-SEVERAL = (list, tuple, set, frozenset)
+LIST_TYPES = (list, tuple, set, frozenset)
 
-TEXTS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
+ENCODERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
     (str, str.__str__),
     (bool, lambda value: "true" if value else "false"),
     (int, int.__repr__),
@@ -28,39 +28,39 @@ TEXTS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
 
 def param_values(spec: TableSpec) -> dict[str, Value]:
     """Return the values that conditions name."""
-    return {f"param_{name}": bound(f"params[{name!r}]", value) for name, value in spec.params.items()}
+    return {f"param_{name}": encode(f"params[{name!r}]", value) for name, value in spec.params.items()}
 
 
 def retry_values(spec: TableSpec) -> dict[str, Value]:
     """Return what an operator's retry sets columns to."""
-    return _numbered("retry", {f"on_retry[{name!r}]": value for name, value in spec.on_retry.items()})
+    return _numbered_values("retry", {f"on_retry[{name!r}]": value for name, value in spec.on_retry.items()})
 
 
-def bound(option: str, value: Any) -> str | None:
+def encode(option: str, value: Any) -> str | None:
     """Return a value as text for the server, None for null."""
     if value is None:
         return None
-    if isinstance(value, SEVERAL):
-        return "{" + ",".join(_element(option, each) for each in value) + "}"
+    if isinstance(value, LIST_TYPES):
+        return "{" + ",".join(_encode_element(option, each) for each in value) + "}"
     if isinstance(value, str) and value:
-        return checks.kept_text(option, str.__str__(value))
-    for kind, text in TEXTS:
+        return checks.storable_text(option, str.__str__(value))
+    for kind, text in ENCODERS:
         if isinstance(value, kind):
             return text(value)
     raise ConfigurationError(
-        f"{option} must be text, a number, a moment, a date, a UUID, bytes, or a list of these, "
-        f"not {checks.shown(value)}"
+        f"{option} must be text, a number, a date or time, a UUID, bytes, or a list of these, not "
+        f"{checks.short_repr(value)}"
     )
 
 
-def _element(option: str, value: Any) -> str:
-    text = bound(option, value)
+def _encode_element(option: str, value: Any) -> str:
+    text = encode(option, value)
     if text is None:
         return "null"
-    if isinstance(value, SEVERAL):
+    if isinstance(value, LIST_TYPES):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _numbered(prefix: str, values: Mapping[str, Any]) -> dict[str, Value]:
-    return {f"{prefix}_{number}": bound(name, value) for number, (name, value) in enumerate(values.items(), start=1)}
+def _numbered_values(prefix: str, values: Mapping[str, Any]) -> dict[str, Value]:
+    return {f"{prefix}_{number}": encode(name, value) for number, (name, value) in enumerate(values.items(), start=1)}

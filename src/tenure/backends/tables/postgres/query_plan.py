@@ -5,58 +5,63 @@ from typing import Any
 
 from tenure.backends.postgres.statements import Statement
 from tenure.backends.tables.equality_columns import equal_columns
-from tenure.backends.tables.postgres import server_checks as fitness
-from tenure.backends.tables.postgres.admin_connection import Hand, named
+from tenure.backends.tables.postgres import server_checks
+from tenure.backends.tables.postgres.admin_connection import AdminConnection, load_statements
 from tenure.backends.tables.postgres.layout import Layout
 from tenure.backends.tables.postgres.params import param_values
-from tenure.backends.tables.postgres.sql_templates import Wording
-from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.core.table.spec import quoted
+from tenure.backends.tables.postgres.sql_templates import SqlTemplates
+from tenure.backends.tables.protocol import Finding, Severity
+from tenure.core.table.spec import quote_identifier
 
-FEW = 10_000
+SMALL_TABLE_ROWS = 10_000
 """Of so few rows it does not matter how they are found."""
 
 
-def walking(hand: Hand, layout: Layout) -> Iterator[Finding]:
+def check_claim_plan(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
     """Tell that a claim would walk through the table, if that has many rows."""
-    if fitness.rows_of(hand, layout.table) < FEW:
+    if server_checks.estimate_rows(admin, layout.table) < SMALL_TABLE_ROWS:
         return
-    partial = {name for (name,) in hand.rows(named("fitness")["partial indexes"], {"oid": layout.table.oid})}
-    for node in _nodes(_plan(hand, layout)):
+    partial = {
+        name for (name,) in admin.fetch(load_statements("server_checks")["partial indexes"], {"oid": layout.table.oid})
+    }
+    for node in _plan_nodes(_explain_claim(admin, layout)):
         if node.get("Relation Name") != layout.table.name or node.get("Alias") != layout.spec.name:
             continue
         index = node.get("Index Name")
         if node["Node Type"] == "Seq Scan" or (index and index not in partial and "Index Cond" not in node):
             yield Finding(
-                gravity=Gravity.WARNING,
+                severity=Severity.WARNING,
                 about="plan",
-                text=f"a claim walks through {layout.table.shown}: no index leads to the rows that it may take",
-                remedy=_remedy(layout),
+                text=f"every claim scans {layout.table.display_name}: no index matches where and the claim order",
+                remedy=_index_remedy(layout),
             )
             return
 
 
-def _plan(hand: Hand, layout: Layout) -> Mapping[str, Any]:
-    take = Wording(layout).statement("claim", "take")
+def _explain_claim(admin: AdminConnection, layout: Layout) -> Mapping[str, Any]:
+    take = SqlTemplates(layout).statement("claim", "take")
     explained = Statement(b"explain (format json) " + take.text, take.names, b"")
     values = {"limit": "1", "lease": "0", "had": "0", "worker": "", "token": "", "now": None}
-    ((plan,),) = hand.rows(explained, {**values, **param_values(layout.spec)})
+    ((plan,),) = admin.fetch(explained, {**values, **param_values(layout.spec)})
     found: Mapping[str, Any] = plan[0]["Plan"]
     return found
 
 
-def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _plan_nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield node
     for each in node.get("Plans", []):
-        yield from _nodes(each)
+        yield from _plan_nodes(each)
 
 
-def _remedy(layout: Layout) -> str:
+def _index_remedy(layout: Layout) -> str:
     where = layout.spec.where
-    key = [quoted(each.name) for each in layout.key]
-    order = [f"{quoted(each.name)}{' desc nulls last' if told.is_descending else ''}" for each, told in layout.order]
-    fixed = [quoted(each) for each in equal_columns(where)]
+    key = [quote_identifier(each.name) for each in layout.key]
+    order = [
+        f"{quote_identifier(each.name)}{' desc nulls last' if item_order.is_descending else ''}"
+        for each, item_order in layout.order
+    ]
+    fixed = [quote_identifier(each) for each in equal_columns(where)]
     # A condition that names values cannot be that of an index.
     condition = f" where {where.text}" if where is not None and not where.names and not fixed else ""
     columns = ", ".join(dict.fromkeys([*fixed, *order, *key]))
-    return f"create index concurrently on {layout.table.place} ({columns}){condition};"
+    return f"create index concurrently on {layout.table.quoted_name} ({columns}){condition};"

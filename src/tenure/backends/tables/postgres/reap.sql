@@ -1,9 +1,9 @@
--- Take claims back. A row that somebody else is ending is passed over, so that nobody waits.
--- What the work of a row would leave is looked for first: if that is there, the row is completed.
+-- Reap claims. Rows locked by another transaction are skipped, so reaping never waits.
+-- `done_if` is evaluated first: if it is true, the row is completed instead of requeued.
 
 -- name: expired
--- limit; token: of one that holds rows, nothing is changed, null for none. Those whose lease ran out, the longest expired
--- first.
+-- limit; token: change nothing if this token holds rows, null for none. Reap claims with an expired lease, the longest
+-- expired first.
 with
 expired as materialized (
   select
@@ -30,7 +30,7 @@ ended as materialized (
     end as state,
     case when expired.is_done then {recovered} else '{{}}' end as added,
     pg_catalog.format(
-      'the lease ran out at %s; worker ''%s'' had claimed the job at %s',
+      'lease expired at %s; worker ''%s'' claimed the job at %s',
       {shown_at[expired.leased_until]}, expired.worker, {shown_at[expired.started_at]}
     ) as error
   from expired
@@ -46,8 +46,8 @@ select coalesce(
 from ending;
 
 -- name: of the worker
--- Those of one worker, run out or not. started: the keys of those that it had begun, if :all_started is false; the others
--- are released.
+-- Reap all claims of one worker, expired or not. key_1 …: the rows that the worker had started, if :all_started is
+-- false; the other rows are released.
 with
 expired as materialized (
   select
@@ -74,7 +74,7 @@ ended as materialized (
     end as state,
     case when expired.is_started and expired.is_done then {recovered} else '{{}}' end as added,
     case when expired.is_started then pg_catalog.format(
-      'worker ''%s'' was said to be dead; it had claimed the job at %s',
+      'worker ''%s'' was reported dead; it claimed the job at %s',
       expired.worker, {shown_at[expired.started_at]}
     ) end as error
   from expired

@@ -4,214 +4,229 @@ from collections.abc import Iterator
 
 import psycopg
 
-from tenure.backends.tables.postgres.admin_connection import Hand, named
-from tenure.backends.tables.postgres.catalogue import Relation
+from tenure.backends.tables.postgres.admin_connection import AdminConnection, load_statements
+from tenure.backends.tables.postgres.catalogue import PostgresRelation
 from tenure.backends.tables.postgres.layout import Layout
 from tenure.backends.tables.postgres.params import param_values
-from tenure.backends.tables.postgres.statements import numbered
-from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.core.table.spec import READ_BESIDE, Role, quoted
+from tenure.backends.tables.postgres.statements import build_statement
+from tenure.backends.tables.protocol import Finding, Severity
+from tenure.core.table.spec import USER_TABLE_ROLES, Role, quote_identifier
 
-MANY_DEAD = 50_000
+BLOAT_THRESHOLD = 50_000
 """Versions of rows that nobody sees; as many again as there are rows are worth a word."""
 
 
-def rights(hand: Hand, layout: Layout) -> Iterator[Finding]:
+def check_rights(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
     """Tell what this role may not do, and has to."""
     table, companion = layout.table, layout.catalogue.companion
-    written = [part.name for role, part in layout.parts.items() if role not in READ_BESIDE]
+    written = [part.name for role, part in layout.role_columns.items() if role not in USER_TABLE_ROLES]
     cleared = [each.name for each in layout.on_retry]
     if companion is None:
-        read = {each.name for each in (*layout.columns, *(part.column for part in layout.parts.values())) if each}
-        yield from _lacking(hand, table, read=read, written={*written, *cleared})
+        read = {
+            each.name for each in (*layout.columns, *(part.column for part in layout.role_columns.values())) if each
+        }
+        yield from _check_table_rights(admin, table, read_columns=read, updated_columns={*written, *cleared})
         return
     # A row is locked while it is taken, and who may update nothing may lock nothing.
-    yield from _lacking(
-        hand, table, read={each.name for each in table.columns}, written=set(cleared), is_any_written=not cleared
+    yield from _check_table_rights(
+        admin,
+        table,
+        read_columns={each.name for each in table.columns},
+        updated_columns=set(cleared),
+        needs_any_update=not cleared,
     )
     columns = {each.name for each in companion.columns}
-    yield from _lacking(hand, companion, read=columns, written=set(written), is_inserted=True)
+    yield from _check_table_rights(
+        admin, companion, read_columns=columns, updated_columns=set(written), needs_insert=True
+    )
 
 
-def row_security(hand: Hand, relation: Relation) -> Iterator[Finding]:
+def check_row_security(admin: AdminConnection, relation: PostgresRelation) -> Iterator[Finding]:
     """Tell that policies choose among the rows for this role."""
     if not relation.is_row_security_active:
         return
-    names = [name for (name,) in hand.rows(named("fitness")["policies"], {"oid": relation.oid})]
-    told = f"its policies, {', '.join(names)}, choose" if names else "without a policy it hides"
-    (role,) = hand.rows(ROLE)[0]
-    yield _found(
-        Gravity.WARNING if names else Gravity.ERROR,
+    names = [name for (name,) in admin.fetch(load_statements("server_checks")["policies"], {"oid": relation.oid})]
+    effect = f"the policies {', '.join(names)} filter" if names else "without a policy, PostgreSQL hides"
+    (role,) = admin.fetch(CURRENT_ROLE)[0]
+    yield _finding(
+        Severity.WARNING if names else Severity.ERROR,
         "row-level security",
-        f"row-level security holds for the role {role!r} in {relation.shown}: {told} the rows that can be claimed, and "
-        "a row may be claimed that cannot be completed",
-        f"give the worker a role that it does not hold for, or a policy for all commands:\n"
-        f"create policy tenure on {relation.place} to {quoted(role)} using (true) with check (true);",
+        f"row-level security of {relation.display_name} applies to role {role!r}: {effect} the rows to claim, and a "
+        "worker may claim a row that it cannot complete",
+        f"use a role that bypasses row-level security for the worker, or add a policy for all commands:\n"
+        f"create policy tenure on {relation.quoted_name} to {quote_identifier(role)} using (true) with check (true);",
     )
 
 
-def triggers(hand: Hand, layout: Layout) -> Iterator[Finding]:
+def check_triggers(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
     """Tell what else happens whenever a row is claimed, prolonged or ended."""
     if layout.spec.is_sidecar:
         return
-    ours = {part.name for part in layout.parts.values()}
-    for name, is_before, columns in hand.rows(named("fitness")["triggers"], {"oid": layout.table.oid}):
+    ours = {part.name for part in layout.role_columns.values()}
+    for name, is_before, columns in admin.fetch(
+        load_statements("server_checks")["triggers"], {"oid": layout.table.oid}
+    ):
         if columns and ours.isdisjoint(columns):
             continue
         which = f" of {', '.join(columns)}" if columns else ""
-        yield _found(
-            Gravity.WARNING if is_before else Gravity.NOTE,
+        yield _finding(
+            Severity.WARNING if is_before else Severity.NOTE,
             f"trigger {name}",
-            f"the trigger {name!r} fires {'before' if is_before else 'after'} each update{which}: at every claim, "
-            "extension and ending of a row" + ("; it may change or refuse what is written" if is_before else ""),
-            "see that it leaves the columns of the roles alone, and costs little; or name the columns that it is for: "
-            "`update of …`",
+            f"trigger {name!r} runs {'before' if is_before else 'after'} each update{which}: on every claim, extension "
+            "and settlement of a row" + ("; a before trigger can change or reject the update" if is_before else ""),
+            "make sure that the trigger is fast and does not change the columns used by tenure, or limit it to the "
+            "columns that it needs: `update of …`",
         )
-    for (name,) in hand.rows(named("fitness")["rules"], {"oid": layout.table.oid}):
-        yield _found(
-            Gravity.ERROR,
+    for (name,) in admin.fetch(load_statements("server_checks")["rules"], {"oid": layout.table.oid}):
+        yield _finding(
+            Severity.ERROR,
             f"rule {name}",
-            f"the rule {name!r} rewrites updates of the table, and with them every claim",
-            f"drop rule {quoted(name)} on {layout.table.place};",
+            f"rule {name!r} rewrites every update of the table, and so every claim",
+            f"drop rule {quote_identifier(name)} on {layout.table.quoted_name};",
         )
 
 
-def words(hand: Hand, layout: Layout) -> Iterator[Finding]:
+def check_state_values(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
     """Tell which constraints refuse a word for a state."""
-    column = layout.parts[Role.STATE].column
+    column = layout.role_columns[Role.STATE].column
     if column is None or layout.spec.is_sidecar:
         return
-    checks = hand.rows(named("fitness")["checks"], {"oid": layout.table.oid, "column": column.name})
-    name = quoted(column.name)
+    checks = admin.fetch(load_statements("server_checks")["checks"], {"oid": layout.table.oid, "column": column.name})
+    name = quote_identifier(column.name)
     known = {
         state: word
-        for state, word in layout.words.items()
-        if not column.labels or layout.spec.words[state] in column.labels
+        for state, word in layout.state_literals.items()
+        if not column.labels or layout.spec.state_values[state] in column.labels
     }
     for constraint, expression in checks:
-        refused = [
+        rejected = [
             state
             for state, word in known.items()
-            if _is_false(hand, f"select {expression} from (select {word} as {name}) {layout.alias}")  # noqa: S608
+            if _is_false(admin, f"select {expression} from (select {word} as {name}) {layout.alias}")  # noqa: S608
         ]
-        if refused:
-            told = ", ".join(f"{layout.spec.words[state]!r}, the word for {state}" for state in refused)
-            yield _found(
-                Gravity.ERROR,
+        if rejected:
+            rejected_values = ", ".join(f"{layout.spec.state_values[state]!r} (state {state})" for state in rejected)
+            yield _finding(
+                Severity.ERROR,
                 f"constraint {constraint}",
-                f"the constraint {constraint!r} refuses {told}: {expression}",
-                f"alter table {layout.table.place} drop constraint {quoted(constraint)};\n"
-                f"alter table {layout.table.place} add constraint {quoted(constraint)} check (\n"
-                f"  ({expression}) or {name} in ({', '.join(known[state] for state in refused)})\n) not valid;",
+                f"constraint {constraint!r} rejects {rejected_values}: {expression}",
+                f"alter table {layout.table.quoted_name} drop constraint {quote_identifier(constraint)};\n"
+                f"alter table {layout.table.quoted_name} add constraint {quote_identifier(constraint)} check (\n"
+                f"  ({expression}) or {name} in ({', '.join(known[state] for state in rejected)})\n) not valid;",
             )
     for state, word in known.items():
-        if column.type != column.base and _is_false(hand, f"select cast({word} as {column.type}) is not null"):
-            yield _found(
-                Gravity.ERROR,
+        if column.type != column.base and _is_false(admin, f"select cast({word} as {column.type}) is not null"):
+            yield _finding(
+                Severity.ERROR,
                 f"column {column.name}",
-                f"the type {column.type} refuses {layout.spec.words[state]!r}, the word for {state}",
-                "name another word in states, or let the type take it",
+                f"type {column.type} rejects {layout.spec.state_values[state]!r} (state {state})",
+                "pass another value for the state in states=, or change the type to allow the value",
             )
 
 
-def conditions(hand: Hand, layout: Layout) -> Iterator[Finding]:
+def check_conditions(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
     """Tell which condition of the user's the server does not understand, or not with these values."""
     for option, condition in {"where": layout.spec.where, "done_if": layout.spec.done_if}.items():
         if condition is None:
             continue
-        question = f"select from {layout.table.place} {layout.alias} where ({condition.written('param')}) limit 0"
+        query = f"select from {layout.table.quoted_name} {layout.alias} where ({condition.render('param')}) limit 0"
         try:
-            with hand.connection.transaction():
-                hand.rows(numbered(question, is_prepared=False), param_values(layout.spec))
+            with admin.connection.transaction():
+                admin.fetch(build_statement(query, is_prepared=False), param_values(layout.spec))
         except (psycopg.ProgrammingError, psycopg.DataError) as exc:
             reason = str(exc).partition("\n")[0]
-            yield _found(Gravity.ERROR, option, f"{option} cannot be used: {reason}", f"correct it: {condition.text}")
+            yield _finding(
+                Severity.ERROR, option, f"invalid {option}: {reason}", f"correct the condition: {condition.text}"
+            )
 
 
-def key_columns(layout: Layout) -> Iterator[Finding]:
+def check_key_columns(layout: Layout) -> Iterator[Finding]:
     """Tell of keys that rows may lack."""
     for column in layout.key:
         if column.is_nullable:
-            yield _found(
-                Gravity.WARNING,
+            yield _finding(
+                Severity.WARNING,
                 f"column {column.name}",
-                f"the key {column.name!r} may be null, and a row without a key is never claimed",
-                f"alter table {layout.table.place} alter column {quoted(column.name)} set not null;",
+                f"key column {column.name!r} is nullable; tenure never claims a row whose key is null",
+                f"alter table {layout.table.quoted_name} alter column {quote_identifier(column.name)} set not null;",
             )
 
 
-def bloat(hand: Hand, relation: Relation) -> Iterator[Finding]:
+def check_bloat(admin: AdminConnection, relation: PostgresRelation) -> Iterator[Finding]:
     """Tell that the server does not keep up with removing old versions of rows."""
-    for alive, dead in hand.rows(named("fitness")["size"], {"oid": relation.oid}):
-        if dead > max(MANY_DEAD, alive):
-            yield _found(
-                Gravity.NOTE,
+    for alive, dead in admin.fetch(load_statements("server_checks")["size"], {"oid": relation.oid}):
+        if dead > max(BLOAT_THRESHOLD, alive):
+            yield _finding(
+                Severity.NOTE,
                 "vacuum",
-                f"{relation.shown} has about {dead:,} dead versions of rows and {alive:,.0f} rows; claims slow down",
-                f"vacuum {relation.place};",
+                f"{relation.display_name} has about {dead:,} dead row versions and {alive:,.0f} rows, which slows "
+                "claims down",
+                f"vacuum {relation.quoted_name};",
             )
 
 
-def rows_of(hand: Hand, relation: Relation) -> float:
+def estimate_rows(admin: AdminConnection, relation: PostgresRelation) -> float:
     """Return about how many rows a table has."""
-    ((alive, _),) = hand.rows(named("fitness")["size"], {"oid": relation.oid})
+    ((alive, _),) = admin.fetch(load_statements("server_checks")["size"], {"oid": relation.oid})
     return float(alive)
 
 
-def _lacking(
-    hand: Hand,
-    relation: Relation,
+def _check_table_rights(
+    admin: AdminConnection,
+    relation: PostgresRelation,
     *,
-    read: set[str],
-    written: set[str],
-    is_any_written: bool = False,
-    is_inserted: bool = False,
+    read_columns: set[str],
+    updated_columns: set[str],
+    needs_any_update: bool = False,
+    needs_insert: bool = False,
 ) -> Iterator[Finding]:
-    ((role, has_schema, may_insert, may_update_any, unread, unwritten),) = hand.rows(
-        named("fitness")["rights"], {"oid": relation.oid}
+    ((role, has_schema, may_insert, may_update_any, unread, unwritten),) = admin.fetch(
+        load_statements("server_checks")["rights"], {"oid": relation.oid}
     )
-    to = quoted(role)
+    to = quote_identifier(role)
     if not has_schema:
-        remedy = f"grant usage on schema {quoted(relation.schema)} to {to};"
-        yield _found(Gravity.ERROR, "rights", f"the role {role!r} may not use the schema {relation.schema!r}", remedy)
-    lacked = [each for each in unread if each in read]
+        remedy = f"grant usage on schema {quote_identifier(relation.schema)} to {to};"
+        yield _finding(Severity.ERROR, "rights", f"role {role!r} lacks USAGE on schema {relation.schema!r}", remedy)
+    lacked = [each for each in unread if each in read_columns]
     if lacked:
-        yield _right(role, relation, "read", lacked, f"grant select on {relation.place} to {to};")
-    lacked = [each for each in unwritten if each in written]
+        yield _missing_right(role, relation, "read", lacked, f"grant select on {relation.quoted_name} to {to};")
+    lacked = [each for each in unwritten if each in updated_columns]
     if lacked:
-        names = ", ".join(quoted(each) for each in lacked)
-        yield _right(role, relation, "update", lacked, f"grant update ({names}) on {relation.place} to {to};")
-    if is_any_written and not may_update_any:
-        name = quoted(relation.columns[0].name)
-        yield _found(
-            Gravity.ERROR,
-            "rights",
-            f"the role {role!r} may update no column of {relation.shown}, and so cannot lock a row while it is taken",
-            f"grant update ({name}) on {relation.place} to {to};",
+        names = ", ".join(quote_identifier(each) for each in lacked)
+        yield _missing_right(
+            role, relation, "update", lacked, f"grant update ({names}) on {relation.quoted_name} to {to};"
         )
-    if is_inserted and not may_insert:
-        remedy = f"grant insert on {relation.place} to {to};"
-        yield _found(Gravity.ERROR, "rights", f"the role {role!r} may not insert into {relation.shown}", remedy)
+    if needs_any_update and not may_update_any:
+        name = quote_identifier(relation.columns[0].name)
+        yield _finding(
+            Severity.ERROR,
+            "rights",
+            f"role {role!r} may not update any column of {relation.display_name}, so a claim cannot lock a row",
+            f"grant update ({name}) on {relation.quoted_name} to {to};",
+        )
+    if needs_insert and not may_insert:
+        remedy = f"grant insert on {relation.quoted_name} to {to};"
+        yield _finding(Severity.ERROR, "rights", f"role {role!r} may not insert into {relation.display_name}", remedy)
 
 
-def _right(role: str, relation: Relation, verb: str, columns: list[str], remedy: str) -> Finding:
+def _missing_right(role: str, relation: PostgresRelation, verb: str, columns: list[str], remedy: str) -> Finding:
     which = "column" if len(columns) == 1 else "columns"
-    text = f"the role {role!r} may not {verb} the {which} {', '.join(columns)} of {relation.shown}"
-    return _found(Gravity.ERROR, "rights", text, remedy)
+    text = f"role {role!r} may not {verb} {which} {', '.join(columns)} of {relation.display_name}"
+    return _finding(Severity.ERROR, "rights", text, remedy)
 
 
-def _is_false(hand: Hand, question: str) -> bool:
+def _is_false(admin: AdminConnection, query: str) -> bool:
     """Tell whether the answer is no, or the server refuses to give one for what was asked."""
     try:
-        with hand.connection.transaction():
-            ((answer,),) = hand.rows(numbered(question, is_prepared=False))
+        with admin.connection.transaction():
+            ((result,),) = admin.fetch(build_statement(query, is_prepared=False))
     except (psycopg.errors.IntegrityError, psycopg.errors.DataError):
         return True
-    return answer is False
+    return result is False
 
 
-def _found(gravity: Gravity, about: str, text: str, remedy: str | None = None) -> Finding:
-    return Finding(gravity=gravity, about=about, text=text, remedy=remedy)
+def _finding(severity: Severity, about: str, text: str, remedy: str | None = None) -> Finding:
+    return Finding(severity=severity, about=about, text=text, remedy=remedy)
 
 
-ROLE = numbered("select cast(current_user as text)", is_prepared=False)
+CURRENT_ROLE = build_statement("select cast(current_user as text)", is_prepared=False)

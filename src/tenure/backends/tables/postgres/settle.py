@@ -7,17 +7,17 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from tenure.backends.postgres.encoding import duration
-from tenure.backends.postgres.pipeline import Step
-from tenure.backends.tables.postgres.bound_table import Place
-from tenure.backends.tables.postgres.keys import Key
+from tenure.backends.postgres.encoding import microseconds
+from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.tables.postgres.bound_table import BoundTable
+from tenure.backends.tables.postgres.keys import KeyTexts
 from tenure.core.job import State
-from tenure.core.operations import Extension, Hold, Holding, Reaped, Settlement
+from tenure.core.operations import Extension, Hold, HoldStatus, Reaped, Settlement
 
 PREVENTED = "prevented"
 
 
-class Held(Protocol):
+class RowHolderRequest(Protocol):
     """Something that only a holder may do."""
 
     @property
@@ -25,103 +25,110 @@ class Held(Protocol):
 
 
 A = TypeVar("A")
-H = TypeVar("H", bound=Held)
+H = TypeVar("H", bound=RowHolderRequest)
 
-Numbered = list[tuple[int, Key, H]]
+NumberedRequests = list[tuple[int, KeyTexts, H]]
 """What is asked for, each with its place among all and with the key of its row."""
 
 
-def rounds(place: Place, asked: Sequence[H]) -> Iterator[Numbered[H]]:
+def split_by_row(bound_table: BoundTable, requests: Sequence[H]) -> Iterator[NumberedRequests[H]]:
     """Yield what is asked for, so that no round has two of one row: the second has to see what the first did.
 
     The first round has every row that is named, so all are locked in one order. What names no row is left out.
     """
-    waiting = [(number, place.keys.key_of(each.hold.id), each) for number, each in enumerate(asked)]
-    known = [(number, key, each) for number, key, each in waiting if key is not None]
-    while known:
-        first: dict[Key, tuple[int, Key, H]] = {}
-        later: Numbered[H] = []
-        for number, key, each in known:
+    keyed = [(number, bound_table.keys.key_of(each.hold.id), each) for number, each in enumerate(requests)]
+    remaining = [(number, key, each) for number, key, each in keyed if key is not None]
+    while remaining:
+        first: dict[KeyTexts, tuple[int, KeyTexts, H]] = {}
+        later: NumberedRequests[H] = []
+        for number, key, each in remaining:
             if key in first:
                 later.append((number, key, each))
             else:
                 first[key] = (number, key, each)
         yield list(first.values())
-        known = later
+        remaining = later
 
 
-def settling_text(place: Place, asked: Numbered[Settlement], table: str | None = None) -> str:
+def settlements_json(
+    bound_table: BoundTable, requests: NumberedRequests[Settlement], identity: str | None = None
+) -> str:
     """Return what ends these claims, as the statement reads it; `table` is the one that is meant, if that is told."""
-    return _text(place, table, [_ending(key, each) for _, key, each in asked])
+    return _request_json(bound_table, identity, [_settlement_json(key, each) for _, key, each in requests])
 
 
-def extending_text(place: Place, asked: Numbered[Extension], table: str | None = None) -> str:
+def extensions_json(bound_table: BoundTable, requests: NumberedRequests[Extension], identity: str | None = None) -> str:
     """Return what prolongs these leases, as the statement reads it."""
-    return _text(place, table, [_extension(key, each) for _, key, each in asked])
+    return _request_json(bound_table, identity, [_extension_json(key, each) for _, key, each in requests])
 
 
-class Settling:
+class RowSettleBatch:
     """What ends claims: statements, and how their answers are read."""
 
-    def __init__(self, place: Place, settlements: Sequence[Settlement]) -> None:
-        self._number = len(settlements)
-        self._rounds = list(rounds(place, settlements))
-        self.steps = [place.step("settle", "settle", {"asked": settling_text(place, each)}) for each in self._rounds]
+    def __init__(self, bound_table: BoundTable, settlements: Sequence[Settlement]) -> None:
+        self._count = len(settlements)
+        self._rounds = list(split_by_row(bound_table, settlements))
+        self.queries = [
+            bound_table.build_query("settle", "settle", {"asked": settlements_json(bound_table, each)})
+            for each in self._rounds
+        ]
 
-    def landed(self, answers: Sequence[Any]) -> list[bool]:
+    def read_landed(self, results: Sequence[Any]) -> list[bool]:
         """Return which of them landed, by the answers to the steps."""
-        return told(self._rounds, answers, [False] * self._number)
+        return merge_results(self._rounds, results, [False] * self._count)
 
 
-def settle(place: Place, settlements: Sequence[Settlement]) -> list[bool]:
-    settling = Settling(place, settlements)
-    return settling.landed(place.ask(settling.steps) if settling.steps else [])
+def settle(bound_table: BoundTable, settlements: Sequence[Settlement]) -> list[bool]:
+    settling = RowSettleBatch(bound_table, settlements)
+    return settling.read_landed(bound_table.execute(settling.queries) if settling.queries else [])
 
 
-def extend(place: Place, extensions: Sequence[Extension]) -> list[Holding]:
-    asked = list(rounds(place, extensions))
-    steps = [place.step("extend", "extend", {"asked": extending_text(place, each)}) for each in asked]
-    lost = [Holding.LOST.value] * len(extensions)
-    return [Holding(each) for each in told(asked, place.ask(steps) if steps else [], lost)]
+def extend(bound_table: BoundTable, extensions: Sequence[Extension]) -> list[HoldStatus]:
+    batches = list(split_by_row(bound_table, extensions))
+    queries = [
+        bound_table.build_query("extend", "extend", {"asked": extensions_json(bound_table, each)}) for each in batches
+    ]
+    lost = [HoldStatus.LOST.value] * len(extensions)
+    return [HoldStatus(each) for each in merge_results(batches, bound_table.execute(queries) if queries else [], lost)]
 
 
-def told(asked: Sequence[Numbered[Any]], answers: Sequence[Any], unknown: list[A]) -> list[A]:
+def merge_results(batches: Sequence[NumberedRequests[Any]], results: Sequence[Any], defaults: list[A]) -> list[A]:
     """Return what was answered to each that was asked for; to those that name no row, what is given for them."""
-    found = list(unknown)
-    for some, answer in zip(asked, answers, strict=True):
-        _, _, values = answer
-        for (number, _, _), value in zip(some, values, strict=True):
+    found = list(defaults)
+    for batch, result in zip(batches, results, strict=True):
+        _, _, values = result
+        for (number, _, _), value in zip(batch, values, strict=True):
             found[number] = value
     return found
 
 
-def reap_expired(place: Place, limit: int, token: str | None = None) -> Step:
+def reap_expired_query(bound_table: BoundTable, limit: int, token: str | None = None) -> BoundQuery:
     """Return what takes back the claims that ran out, unless this token holds rows."""
-    return place.step("reap", "expired", {"limit": limit, "token": token, "had": 0})
+    return bound_table.build_query("reap", "expired", {"limit": limit, "token": token, "had": 0})
 
 
-def reap_worker(place: Place, worker: str, started: Collection[str] | None, limit: int) -> Step:
+def reap_worker_query(bound_table: BoundTable, worker: str, started: Collection[str] | None, limit: int) -> BoundQuery:
     """Return what takes back the claims of a worker."""
-    keys = [key for id in started or () if (key := place.keys.key_of(id)) is not None]
-    values = {"worker": worker, "limit": limit, "all_started": started is None, **place.keys.values(keys)}
-    return place.step("reap", "of the worker", values)
+    keys = [key for id in started or () if (key := bound_table.keys.key_of(id)) is not None]
+    values = {"worker": worker, "limit": limit, "all_started": started is None, **bound_table.keys.values(keys)}
+    return bound_table.build_query("reap", "of the worker", values)
 
 
-def reaped(place: Place, rows: Sequence[Any]) -> list[Reaped]:
+def parse_reaped(bound_table: BoundTable, rows: Sequence[Any]) -> list[Reaped]:
     return [
-        Reaped(id=place.keys.id_of(key), state=State(state), worker=worker, fence=fence)
+        Reaped(id=bound_table.keys.id_of(key), state=State(state), worker=worker, fence=fence)
         for key, state, worker, fence in rows
     ]
 
 
-def _text(place: Place, table: str | None, claims: list[dict[str, Any]]) -> str:
-    now = place.database.now()
-    asked = {"table": table, "now": None if now is None else now.isoformat(), "claims": claims}
-    return json.dumps(asked, ensure_ascii=False)
+def _request_json(bound_table: BoundTable, identity: str | None, claims: list[dict[str, Any]]) -> str:
+    now = bound_table.database.now()
+    request = {"table": identity, "now": None if now is None else now.isoformat(), "claims": claims}
+    return json.dumps(request, ensure_ascii=False)
 
 
-def _ending(key: Key, settlement: Settlement) -> dict[str, Any]:
-    added = {
+def _settlement_json(key: KeyTexts, settlement: Settlement) -> dict[str, Any]:
+    record_changes = {
         "result": settlement.result,
         "result_dropped": settlement.result_dropped or None,
         "found_done": PREVENTED if settlement.found_done else None,
@@ -133,19 +140,19 @@ def _ending(key: Key, settlement: Settlement) -> dict[str, Any]:
         "outcome": settlement.outcome,
         "state": settlement.state,
         "attempts": settlement.attempts,
-        "delay": None if settlement.delay is None else duration(settlement.delay),
+        "delay": None if settlement.delay is None else microseconds(settlement.delay),
         "error": settlement.error,
-        "added": {name: value for name, value in added.items() if value is not None},
+        "added": {name: value for name, value in record_changes.items() if value is not None},
     }
 
 
-def _extension(key: Key, extension: Extension) -> dict[str, Any]:
+def _extension_json(key: KeyTexts, extension: Extension) -> dict[str, Any]:
     progress = extension.progress
-    noted = None if progress is None else {"done": progress.done, "of": progress.of, "note": progress.note}
+    progress_json = None if progress is None else {"done": progress.done, "of": progress.of, "note": progress.note}
     return {
         "key": key,
         "fence": extension.hold.fence,
         "token": extension.hold.token,
-        "lease": duration(extension.lease),
-        "added": {} if noted is None else {"progress": noted},
+        "lease": microseconds(extension.lease),
+        "added": {} if progress_json is None else {"progress": progress_json},
     }

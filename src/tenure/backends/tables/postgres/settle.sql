@@ -1,10 +1,10 @@
--- End claims, for their holders only; also as part of a transaction of the caller's.
+-- Settle claims, for their holders only; also in the caller's transaction.
 
 -- name: settle
--- asked: one JSON text, with the claims, no row twice, and on a connection of the caller's the table that is meant. Answer
--- the number of the transaction, how it is isolated, and of each claim whether it landed; or nothing, if the connection
--- leads to another table.
--- The rows are locked first, in one order, each by its key, and compared as they are then.
+-- asked: one JSON text with the claims, without duplicate rows, and on the caller's connection the identity of the
+-- table. Return the transaction id, the isolation level, and for each claim whether the settlement landed; or null if
+-- the connection reaches a different table.
+-- The rows are first locked by key, in key order; state, fence and token are compared after locking.
 with
 given as materialized (
   select
@@ -89,7 +89,7 @@ landed as (
       when locked.outcome = 'completed'
         then
           locked.state = 'completed' and locked.fence = locked.asked_fence and locked.token = locked.asked_token
-          -- Else another hand wrote the state: that is no completion of this claim.
+          -- Otherwise other code wrote the state, and the claim was not completed.
           and locked.leased_until is null and locked.completed_at is not null
       else exists (
         select

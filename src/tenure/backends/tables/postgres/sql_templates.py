@@ -10,299 +10,330 @@ from importlib.resources import files
 from typing import Any
 
 from tenure.backends.postgres.statements import Statement
-from tenure.backends.shared.sql_files import parts
-from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, literal
-from tenure.backends.tables.postgres.ordering import Turn, is_before, turns_of
-from tenure.backends.tables.postgres.statements import numbered
+from tenure.backends.shared.sql_files import raw_statements
+from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, quote_literal
+from tenure.backends.tables.postgres.ordering import SortColumn, is_before, sort_columns_of
+from tenure.backends.tables.postgres.statements import build_statement
 from tenure.core.checks import EARLIEST
 from tenure.core.job import HISTORY_KEPT, State
 from tenure.core.operations import LARGEST_BATCH
-from tenure.core.table.condition import Fragment, indented
-from tenure.core.table.spec import Role, quoted
+from tenure.core.table.condition import SqlCondition, indent
+from tenure.core.table.spec import Role, quote_identifier
 
-OPERATIONS = ("claim", "extend", "settle", "reap", "move", "find", "stats", "standing", "wait", "done")
+OPERATIONS = ("claim", "extend", "settle", "reap", "move", "find", "stats", "explain", "wait", "done")
 
 UTC_TEXT = 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'
-EVER = f"timestamptz '{EARLIEST:%Y-%m-%dT%H:%M:%SZ}'"
+EARLIEST_SQL = f"timestamptz '{EARLIEST:%Y-%m-%dT%H:%M:%SZ}'"
 
-OF_A_CLAIM = ("progress", "cancel_requested", "found_done", "result", "result_dropped")
+CLAIM_RECORD_KEYS = ("progress", "cancel_requested", "found_done", "result", "result_dropped")
 """What of a record is about one claim, and gone with the next."""
-OF_AN_END = OF_A_CLAIM[1:]
+COMPLETION_RECORD_KEYS = CLAIM_RECORD_KEYS[1:]
 
-NUMBERS = (Role.ATTEMPTS, Role.CRASHES, Role.FENCE)
-MOMENTS = (Role.LEASED_UNTIL, Role.RUN_AT, Role.STARTED_AT, Role.COMPLETED_AT)
+NUMBER_ROLES = (Role.ATTEMPTS, Role.CRASHES, Role.FENCE)
+TIMESTAMP_ROLES = (Role.LEASED_UNTIL, Role.RUN_AT, Role.STARTED_AT, Role.COMPLETED_AT)
 
-READ = ("state", "worker", "token", "record", *NUMBERS, *MOMENTS)
+HOME_COLUMNS = ("state", "worker", "token", "record", *NUMBER_ROLES, *TIMESTAMP_ROLES)
 """What is read of the home."""
 
 Fragments = Mapping[str, Any]
 """By the names that the statements have for it, what stands in them; some by what they are about."""
 
 
-class About(dict[str, str]):
+class LazyFragments(dict[str, str]):
     """Fragments that are made of names: `{job_is[asked]}`."""
 
-    def __init__(self, make: Callable[..., str]) -> None:
+    def __init__(self, build: Callable[..., str]) -> None:
         super().__init__()
-        self._make = make
+        self._build = build
 
     def __missing__(self, names: str) -> str:
-        return self._make(*names.split(", "))
+        return self._build(*names.split(", "))
 
 
-class Wording:
+class SqlTemplates:
     """All statements on the table of a layout, each made when it is first asked for."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self._mode = "sidecar" if layout.spec.is_sidecar else "mapped"
-        self._made: dict[str, Statement] = {}
-        self._turns = turns_of(layout)
+        self._statements: dict[str, Statement] = {}
+        self._sort_columns = sort_columns_of(layout)
         self._key_names = [f"key_{number}" for number in range(1, len(layout.key) + 1)]
 
-    def statement(self, operation: str, name: str, more: Mapping[str, str] | None = None) -> Statement:
+    def statement(self, operation: str, name: str, extra_fragments: Mapping[str, str] | None = None) -> Statement:
         """Return a statement as the server takes it; one that says more is known by that."""
-        known = f"{operation}: {name}: {more}"
-        if known not in self._made:
-            self._made[known] = numbered(self.text(operation, name, more))
-        return self._made[known]
+        known = f"{operation}: {name}: {extra_fragments}"
+        if known not in self._statements:
+            self._statements[known] = build_statement(self.text(operation, name, extra_fragments))
+        return self._statements[known]
 
-    def text(self, operation: str, name: str, more: Mapping[str, str] | None = None) -> str:
+    def text(self, operation: str, name: str, extra_fragments: Mapping[str, str] | None = None) -> str:
         """Return the text of a statement, in which values are still named."""
-        found = parts(__package__, operation)
+        found = raw_statements(__package__, operation)
         body = found[name] if name in found else found[f"{name} {self._mode}"]
-        return filled(body, {**self.fragments, **(more or {})})
+        return fill(body, {**self.fragments, **(extra_fragments or {})})
 
-    def texts(self) -> Mapping[str, str]:
+    def printable_sql(self) -> Mapping[str, str]:
         """Return the statements of each operation as they are sent, to be read, with comments."""
-        return {operation: self._readable(operation) for operation in OPERATIONS if self._has(operation)}
+        return {operation: self._readable_file(operation) for operation in OPERATIONS if self._supports(operation)}
 
     @property
-    def places(self) -> int:
+    def cursor_length(self) -> int:
         """How many values tell where a row stands in `find`."""
-        return len(self._turns_of_find) + len(self._key_names)
+        return len(self._find_sort_columns) + len(self._key_names)
 
-    def of_find(
+    def find_fragments(
         self, states: Iterable[State], *, is_named: bool, is_newest_first: bool, goes_on: bool
     ) -> dict[str, str]:
         """Return what a page depends on: of which states, whether of named rows, in which order, where it begins."""
-        turns = [*self._turns_of_find, *(Turn.of_key(each, n) for n, each in enumerate(self.layout.key, start=1))]
+        sort_columns = [
+            *self._find_sort_columns,
+            *(SortColumn.of_key(each, n) for n, each in enumerate(self.layout.key, start=1)),
+        ]
         wanted = sorted(set(states))
-        words = ", ".join(self.layout.words[each] for each in wanted)
+        words = ", ".join(self.layout.state_literals[each] for each in wanted)
         # A row that the companion has not seen is queued: where that is not asked for, the companion has them all.
         where = f"job.{'word' if State.QUEUED in wanted else 'kept_word'} in ({words})" if wanted else "false"
-        here = [f"job.{each.name}" for each in turns]
-        there = [f"cast(:at_{n} as {each.compared_as})" for n, each in enumerate(turns, start=1)]
-        beyond = is_before(turns, here, there) if is_newest_first else is_before(turns, there, here)
+        here = [f"job.{each.name}" for each in sort_columns]
+        there = [f"cast(:at_{n} as {each.cast_type})" for n, each in enumerate(sort_columns, start=1)]
+        beyond = is_before(sort_columns, here, there) if is_newest_first else is_before(sort_columns, there, here)
         return {
             "source": self.fragments["jobs_named" if is_named else "jobs"],
             "is_asked_for": where,
             "is_beyond": beyond if goes_on else "true",
-            "order": ", ".join(each.order(f"job.{each.name}", is_reverse=is_newest_first) for each in turns),
+            "order": ", ".join(
+                each.order_item(f"job.{each.name}", is_reverse=is_newest_first) for each in sort_columns
+            ),
         }
 
     @cached_property
     def fragments(self) -> Fragments:
-        made: dict[str, Any] = {**self._names(), **self._keys(), **self._roles(), **self._order(), **self._conditions()}
-        templates = {name.removesuffix(f" {self._mode}"): text for name, text in parts(__package__, "row").items()}
+        filled_parts: dict[str, Any] = {
+            **self._name_fragments(),
+            **self._key_fragments(),
+            **self._role_fragments(),
+            **self._order_fragments(),
+            **self._condition_fragments(),
+        }
+        templates = {
+            name.removesuffix(f" {self._mode}"): text for name, text in raw_statements(__package__, "fragments").items()
+        }
         for name, text in templates.items():
-            if " " not in name and name not in LATER:
-                made[name] = filled(text, made)
+            if " " not in name and name not in DEFERRED_PARTS:
+                filled_parts[name] = fill(text, filled_parts)
         moved = templates["ending_of_moved"]
         is_touched = self.layout.spec.is_sidecar and bool(self.layout.on_retry)
         return {
-            **made,
-            "and_touched": f",\n{made['touched']}" if is_touched else "",
-            "jobs_beside": filled(templates["jobs"], {**made, "where": "true"}),
-            "shown_taken": filled(templates["shown"], {**made, "texts": "job.texts"}),
-            "ending_of_retried": filled(moved, {**made, **RETRIED}),
-            "ending_of_cancelled": filled(moved, {**made, **CANCELLED}),
+            **filled_parts,
+            "and_touched": f",\n{filled_parts['touched']}" if is_touched else "",
+            "jobs_beside": fill(templates["jobs"], {**filled_parts, "where": "true"}),
+            "shown_taken": fill(templates["shown"], {**filled_parts, "texts": "job.texts"}),
+            "ending_of_retried": fill(moved, {**filled_parts, **RETRY_FRAGMENTS}),
+            "ending_of_cancelled": fill(moved, {**filled_parts, **CANCEL_FRAGMENTS}),
         }
 
-    def _names(self) -> Fragments:
+    def _name_fragments(self) -> Fragments:
         layout = self.layout
         return {
-            "rows": f"{layout.table.place} as {layout.alias}",
+            "rows": f"{layout.table.quoted_name} as {layout.alias}",
             "alias": layout.alias,
-            "rows_apart": f"{layout.table.place} as {layout.apart}",
-            "apart": layout.apart,
+            "rows_apart": f"{layout.table.quoted_name} as {layout.outer_alias}",
+            "apart": layout.outer_alias,
             "home": layout.home,
-            "ours": layout.ours,
-            "home_rows": f"{layout.home} {self._held_by}",
-            "held_by": self._held_by,
-            "texts": self._texts(),
+            "ours": layout.sidecar_alias,
+            "home_rows": f"{layout.home} {self._home_alias}",
+            "held_by": self._home_alias,
+            "texts": self._row_texts(),
             "history_kept": str(HISTORY_KEPT),
             "largest_batch": str(LARGEST_BATCH),
-            "of_a_claim": _array(OF_A_CLAIM),
-            "of_an_end": _array(OF_AN_END),
+            "of_a_claim": _text_array(CLAIM_RECORD_KEYS),
+            "of_an_end": _text_array(COMPLETION_RECORD_KEYS),
             "recovered": "jsonb_build_object('found_done', 'recovered')",
-            "ever": EVER,
-            "iso": About(_iso),
-            "shown_at": About(lambda moment: f"replace({_iso(moment)}, '.000000', '')"),
-            "table_told": literal(layout.table.place),
+            "ever": EARLIEST_SQL,
+            "iso": LazyFragments(_iso),
+            "shown_at": LazyFragments(lambda moment: f"replace({_iso(moment)}, '.000000', '')"),
+            "table_told": quote_literal(layout.table.quoted_name),
         }
 
-    def _keys(self) -> Fragments:
-        layout, alias, ours, names = self.layout, self.layout.alias, self.layout.ours, self._key_names
-        columns = [quoted(each.name) for each in layout.key]
+    def _key_fragments(self) -> Fragments:
+        layout, alias, ours, names = self.layout, self.layout.alias, self.layout.sidecar_alias, self._key_names
+        columns = [quote_identifier(each.name) for each in layout.key]
         nullable = [each for each in layout.key if each.is_nullable]
-        here = _same(layout.apart, columns, "job", columns)
+        here = _equal_columns(layout.outer_alias, columns, "job", columns)
         return {
             "keys": ", ".join(columns),
             "key_names": ", ".join(names),
-            "row_key": _each(alias, columns),
-            "ours_key": _each(ours, columns),
-            "row_keys": _as(alias, columns, names),
-            "job_keys": _as("job", columns, names),
-            "ours_keys": _as(ours, columns, names),
-            "row_in_order": _each(alias, columns),
-            "ours_in_order": _each(ours, columns),
-            "keys_of": About(lambda part: _each(part, names)),
-            "key_of": About(lambda part: _texts_of(f"{part}.{name}" for name in names)),
-            "key_of_row": _texts_of(f"{alias}.{each}" for each in columns),
-            "job_is": About(lambda part: _same("job", columns, part, names)),
-            "row_is": About(lambda part: _same(layout.apart, columns, part, names)),
-            "ours_is_row": _same(ours, columns, alias, columns),
-            "and_has_row": f" and exists (select from {layout.table.place} as {layout.apart} where {here})"
+            "row_key": _qualified(alias, columns),
+            "ours_key": _qualified(ours, columns),
+            "row_keys": _aliased(alias, columns, names),
+            "job_keys": _aliased("job", columns, names),
+            "ours_keys": _aliased(ours, columns, names),
+            "row_in_order": _qualified(alias, columns),
+            "ours_in_order": _qualified(ours, columns),
+            "keys_of": LazyFragments(lambda part: _qualified(part, names)),
+            "key_of": LazyFragments(lambda part: _json_texts(f"{part}.{name}" for name in names)),
+            "key_of_row": _json_texts(f"{alias}.{each}" for each in columns),
+            "job_is": LazyFragments(lambda part: _equal_columns("job", columns, part, names)),
+            "row_is": LazyFragments(lambda part: _equal_columns(layout.outer_alias, columns, part, names)),
+            "ours_is_row": _equal_columns(ours, columns, alias, columns),
+            "and_has_row": f" and exists (select from {layout.table.quoted_name} as {layout.outer_alias} where {here})"
             if layout.spec.is_sidecar
             else "",
-            "same_key": About(lambda one, other: _same(one, names, other, names)),
-            "has_key": "".join(f" and {alias}.{quoted(each.name)} is not null" for each in nullable),
-            "asked_keys": self._asked_keys(),
+            "same_key": LazyFragments(lambda one, other: _equal_columns(one, names, other, names)),
+            "has_key": "".join(f" and {alias}.{quote_identifier(each.name)} is not null" for each in nullable),
+            "asked_keys": self._requested_keys(),
             "claim_keys": ", ".join(
-                f"cast(claim.asked -> 'key' ->> {number} as {KEY_TYPES[each.base]}){each.collated} as key_{number + 1}"
+                f"cast(claim.asked -> 'key' ->> {number} as {KEY_TYPES[each.base]}){each.collate_clause} as "
+                f"key_{number + 1}"
                 for number, each in enumerate(layout.key)
             ),
         }
 
-    def _roles(self) -> Fragments:
+    def _role_fragments(self) -> Fragments:
         layout, alias = self.layout, self.layout.alias
-        error = layout.parts.get(Role.ERROR)
-        told = "" if error is None else quoted(error.name)
+        error = layout.role_columns.get(Role.ERROR)
+        error_column = "" if error is None else quote_identifier(error.name)
         is_set_by_retry = error is not None and error.name in layout.spec.on_retry
         return {
-            **{part.role.value: quoted(part.name) for part in layout.parts.values()},
-            **{state.value: word for state, word in layout.words.items()},
-            "zone": {each.value: self._zone(each) for each in layout.parts},
-            "word": About(self._word),
-            "apart_record": self._record(layout.apart),
-            "job_record": self._record("job"),
-            "row_roles": self._read(alias),
-            "apart_roles": self._read(layout.apart),
-            "job_roles": self._read("job"),
-            "ours_roles": self._read(layout.ours),
-            "roles_of": About(lambda part: _each(part, READ)),
-            "roles_or_none": self._read("job", word=State.QUEUED),
-            "row_beside": self._beside(alias),
-            "apart_beside": self._beside(layout.apart),
+            **{part.role.value: quote_identifier(part.name) for part in layout.role_columns.values()},
+            **{state.value: word for state, word in layout.state_literals.items()},
+            "zone": {each.value: self._utc_conversion(each) for each in layout.role_columns},
+            "word": LazyFragments(self._state_literal_case),
+            "apart_record": self._record_object(layout.outer_alias),
+            "job_record": self._record_object("job"),
+            "row_roles": self._select_roles(alias),
+            "apart_roles": self._select_roles(layout.outer_alias),
+            "job_roles": self._select_roles("job"),
+            "ours_roles": self._select_roles(layout.sidecar_alias),
+            "roles_of": LazyFragments(lambda part: _qualified(part, HOME_COLUMNS)),
+            "roles_or_none": self._select_roles("job", default_state=State.QUEUED),
+            "row_beside": self._user_role_columns(alias),
+            "apart_beside": self._user_role_columns(layout.outer_alias),
             "row_created_at": self._created_at(alias),
-            "is_in_words": f"{alias}.{quoted(layout.parts[Role.STATE].name)} in ({', '.join(layout.words.values())})",
-            "scheduled_at": f"({self._held_by}.{quoted(layout.parts[Role.RUN_AT].name)}){self._zone(Role.RUN_AT)}",
-            "error_told": told
-            and f"\n    {told} = case\n      when ending.state <> 'completed' "
-            f"then coalesce(ending.error, job.{told})\n    end,",
-            "error_moved": told and f"\n    {told} = ending.error,",
-            "error_retried": "" if is_set_by_retry else told and f"\n    {told} = ending.error,",
-            **self._set_by_retry(),
+            "is_in_words": (
+                f"{alias}.{quote_identifier(layout.role_columns[Role.STATE].name)} in "
+                f"({', '.join(layout.state_literals.values())})"
+            ),
+            "scheduled_at": (
+                f"({self._home_alias}.{quote_identifier(layout.role_columns[Role.RUN_AT].name)})"
+                f"{self._utc_conversion(Role.RUN_AT)}"
+            ),
+            "error_told": error_column
+            and f"\n    {error_column} = case\n      when ending.state <> 'completed' "
+            f"then coalesce(ending.error, job.{error_column})\n    end,",
+            "error_moved": error_column and f"\n    {error_column} = ending.error,",
+            "error_retried": "" if is_set_by_retry else error_column and f"\n    {error_column} = ending.error,",
+            **self._on_retry_fragments(),
         }
 
-    def _order(self) -> Fragments:
-        turns, alias, names = self._turns, self.layout.alias, self._key_names
-        columns = [quoted(each.name) for each in self.layout.key]
+    def _order_fragments(self) -> Fragments:
+        sort_columns, alias, names = self._sort_columns, self.layout.alias, self._key_names
+        columns = [quote_identifier(each.name) for each in self.layout.key]
         return {
-            "row_turns": "".join(f", {alias}.{quoted(each.column.name)} as {each.name}" for each in turns),
-            "turn_names": "".join(f", {each.name}" for each in turns),
-            "turns_of": About(lambda part: "".join(f", {part}.{each.name}" for each in turns)),
+            "row_turns": "".join(
+                f", {alias}.{quote_identifier(each.column.name)} as {each.name}" for each in sort_columns
+            ),
+            "turn_names": "".join(f", {each.name}" for each in sort_columns),
+            "turns_of": LazyFragments(lambda part: "".join(f", {part}.{each.name}" for each in sort_columns)),
             "row_in_turn": ", ".join(
-                [*(each.order(f"{alias}.{quoted(each.column.name)}") for each in turns), _each(alias, columns)]
+                [
+                    *(each.order_item(f"{alias}.{quote_identifier(each.column.name)}") for each in sort_columns),
+                    _qualified(alias, columns),
+                ]
             ),
-            "in_turn": About(
-                lambda part: ", ".join([*(each.order(f"{part}.{each.name}") for each in turns), _each(part, names)])
+            "in_turn": LazyFragments(
+                lambda part: ", ".join(
+                    [*(each.order_item(f"{part}.{each.name}") for each in sort_columns), _qualified(part, names)]
+                )
             ),
-            "place_of": About(
-                lambda part: _texts_of(
-                    f"{part}.{name}" for name in [*(each.name for each in self._turns_of_find), *names]
+            "place_of": LazyFragments(
+                lambda part: _json_texts(
+                    f"{part}.{name}" for name in [*(each.name for each in self._find_sort_columns), *names]
                 )
             ),
             "other_is_before_job": self._other_is_before_job(),
         }
 
-    def _conditions(self) -> Fragments:
+    def _condition_fragments(self) -> Fragments:
         spec = self.layout.spec
         attempts = "false" if spec.max_attempts is None else f"expired.attempts >= {spec.max_attempts}"
         return {
-            "where": _written(spec.where) or "true",
-            "done_if": _written(spec.done_if) or "false",
+            "where": _condition_sql(spec.where) or "true",
+            "done_if": _condition_sql(spec.done_if) or "false",
             "is_spent": f"({attempts} or expired.crashes + 1 >= {spec.max_crashes})",
-            "stored": About(self._stored),
+            "stored": LazyFragments(self._rows_in_state),
         }
 
     @property
-    def _held_by(self) -> str:
+    def _home_alias(self) -> str:
         """What the home is called where conditions of the user's stand."""
-        return self.layout.ours if self.layout.spec.is_sidecar else self.layout.alias
+        return self.layout.sidecar_alias if self.layout.spec.is_sidecar else self.layout.alias
 
     @property
-    def _turns_of_find(self) -> list[Turn]:
-        return [each for each in self._turns if not each.is_priority]
+    def _find_sort_columns(self) -> list[SortColumn]:
+        return [each for each in self._sort_columns if not each.is_priority]
 
-    def _texts(self) -> str:
+    def _row_texts(self) -> str:
         """Return the user's row as texts, as the server writes values to a driver: a cast may write another text."""
-        values = [f"{self.layout.apart}.{quoted(each.name)}" for each in self.layout.columns]
+        values = [f"{self.layout.outer_alias}.{quote_identifier(each.name)}" for each in self.layout.columns]
         each = ",\n  ".join(
             f"case when {value} is distinct from null then pg_catalog.concat({value}) end" for value in values
         )
         return f"to_json(cast(array[\n  {each}\n] as text[]))"
 
-    def _asked_keys(self) -> str:
+    def _requested_keys(self) -> str:
         arrays = ", ".join(
             f"cast(:key_{number} as {KEY_TYPES[each.base]}[])" for number, each in enumerate(self.layout.key, start=1)
         )
         return f"unnest({arrays}) as asked ({', '.join(self._key_names)})"
 
-    def _read(self, part: str, word: State | None = None) -> str:
+    def _select_roles(self, part: str, default_state: State | None = None) -> str:
         """Return the roles that the home has, whatever its columns are; of a row that it has not, in a state."""
-        names = {role: f"{part}.{quoted(each.name)}" for role, each in self.layout.parts.items()}
-        told = names[Role.STATE] if word is None else f"coalesce({names[Role.STATE]}, {self.layout.words[word]})"
-        cases = "".join(f"\n  when {word} then '{state}'" for state, word in self.layout.words.items())
+        names = {role: f"{part}.{quote_identifier(each.name)}" for role, each in self.layout.role_columns.items()}
+        state_expression = (
+            names[Role.STATE]
+            if default_state is None
+            else f"coalesce({names[Role.STATE]}, {self.layout.state_literals[default_state]})"
+        )
+        cases = "".join(f"\n  when {literal} then '{state}'" for state, literal in self.layout.state_literals.items())
         return ",\n".join(
             [
-                f"case {told}{cases}\nend as state",
+                f"case {state_expression}{cases}\nend as state",
                 *(f"cast({names[role]} as text) as {role}" for role in (Role.WORKER, Role.TOKEN)),
-                f"{self._record(part)} as record",
-                *(f"coalesce({names[role]}, 0) as {role}" for role in NUMBERS),
-                *(f"({names[role]}){self._zone(role)} as {role}" for role in MOMENTS),
+                f"{self._record_object(part)} as record",
+                *(f"coalesce({names[role]}, 0) as {role}" for role in NUMBER_ROLES),
+                *(f"({names[role]}){self._utc_conversion(role)} as {role}" for role in TIMESTAMP_ROLES),
             ]
         )
 
-    def _record(self, part: str) -> str:
+    def _record_object(self, part: str) -> str:
         """Return what is remembered; what another hand has made of it counts as nothing."""
-        name = f"{part}.{quoted(self.layout.parts[Role.RECORD].name)}"
+        name = f"{part}.{quote_identifier(self.layout.role_columns[Role.RECORD].name)}"
         return f"case when jsonb_typeof({name}) = 'object' then {name} end"
 
-    def _zone(self, role: Role) -> str:
+    def _utc_conversion(self, role: Role) -> str:
         """Return what makes a moment of a column one with a time zone, and the reverse."""
-        return " at time zone 'UTC'" if self.layout.parts[role].is_local else ""
+        return " at time zone 'UTC'" if self.layout.role_columns[role].is_local else ""
 
-    def _word(self, name: str) -> str:
-        cases = "".join(f"\n  when '{state}' then {word}" for state, word in self.layout.words.items())
+    def _state_literal_case(self, name: str) -> str:
+        cases = "".join(f"\n  when '{state}' then {word}" for state, word in self.layout.state_literals.items())
         return f"case {name}{cases}\nend"
 
-    def _beside(self, alias: str) -> str:
+    def _user_role_columns(self, alias: str) -> str:
         return f"{self._priority(alias)} as priority, {self._created_at(alias)} as created_at"
 
     def _priority(self, alias: str) -> str:
-        part = self.layout.parts.get(Role.PRIORITY)
-        return "0" if part is None else f"coalesce({alias}.{quoted(part.name)}, 0)"
+        part = self.layout.role_columns.get(Role.PRIORITY)
+        return "0" if part is None else f"coalesce({alias}.{quote_identifier(part.name)}, 0)"
 
     def _created_at(self, alias: str) -> str:
-        part = self.layout.parts.get(Role.CREATED_AT)
+        part = self.layout.role_columns.get(Role.CREATED_AT)
         if part is None:
             return "cast(null as timestamptz)"
-        return f"({alias}.{quoted(part.name)}){self._zone(Role.CREATED_AT)}"
+        return f"({alias}.{quote_identifier(part.name)}){self._utc_conversion(Role.CREATED_AT)}"
 
-    def _set_by_retry(self) -> Fragments:
-        columns = [quoted(each.name) for each in self.layout.on_retry]
+    def _on_retry_fragments(self) -> Fragments:
+        columns = [quote_identifier(each.name) for each in self.layout.on_retry]
         values = [f"{column} = :retry_{number}" for number, column in enumerate(columns, start=1)]
         is_beside = self.layout.spec.is_sidecar
         return {
@@ -310,45 +341,53 @@ class Wording:
             "set_beside": ", ".join(values),
         }
 
-    def _stored(self, name: str) -> str:
+    def _rows_in_state(self, name: str) -> str:
         """Return where the rows of a state are; those that run are jobs whatever `where` says."""
         layout, state = self.layout, State(name)
-        word = f"{self._held_by}.{quoted(layout.parts[Role.STATE].name)} = {layout.words[state]}"
-        rows = f"{layout.table.place} as {layout.alias}"
-        columns = [quoted(each.name) for each in layout.key]
+        word = (
+            f"{self._home_alias}.{quote_identifier(layout.role_columns[Role.STATE].name)} = "
+            f"{layout.state_literals[state]}"
+        )
+        rows = f"{layout.table.quoted_name} as {layout.alias}"
+        columns = [quote_identifier(each.name) for each in layout.key]
         if layout.spec.is_sidecar:
-            same = _same(layout.ours, columns, layout.alias, columns)
+            same = _equal_columns(layout.sidecar_alias, columns, layout.alias, columns)
             beside = f"exists (select from {rows} where {same})"
-            return f"from {layout.home} {layout.ours} where {word} and {beside}"
-        chosen = "" if state is State.RUNNING else f" and ({_written(layout.spec.where) or 'true'})"
+            return f"from {layout.home} {layout.sidecar_alias} where {word} and {beside}"
+        chosen = "" if state is State.RUNNING else f" and ({_condition_sql(layout.spec.where) or 'true'})"
         return f"from {rows} where {word}{chosen}"
 
     def _other_is_before_job(self) -> str:
-        turns = [*self._turns, *(Turn.of_key(each, n) for n, each in enumerate(self.layout.key, start=1))]
-        return is_before(turns, [f"other.{each.name}" for each in turns], [f"job.{each.name}" for each in turns])
+        sort_columns = [
+            *self._sort_columns,
+            *(SortColumn.of_key(each, n) for n, each in enumerate(self.layout.key, start=1)),
+        ]
+        return is_before(
+            sort_columns, [f"other.{each.name}" for each in sort_columns], [f"job.{each.name}" for each in sort_columns]
+        )
 
-    def _has(self, operation: str) -> bool:
+    def _supports(self, operation: str) -> bool:
         return operation != "done" or self.layout.spec.done_if is not None
 
-    def _readable(self, operation: str) -> str:
+    def _readable_file(self, operation: str) -> str:
         """Return the file of an operation with everything in its place, but what is for the other kind of table."""
         text = files(__package__).joinpath(f"{operation}.sql").read_text("utf-8")
         head, *sections = re.split(r"^(?=-- name: )", text, flags=re.MULTILINE)
         other = "mapped" if self._mode == "sidecar" else "sidecar"
         kept = [each for each in sections if not each.partition("\n")[0].endswith(f" {other}")]
-        shown = self.of_find(State, is_named=False, is_newest_first=False, goes_on=False)
-        return filled("".join([head, *kept]), {**self.fragments, **shown})
+        shown = self.find_fragments(State, is_named=False, is_newest_first=False, goes_on=False)
+        return fill("".join([head, *kept]), {**self.fragments, **shown})
 
 
-LATER = ("ending_of_moved",)
+DEFERRED_PARTS = ("ending_of_moved",)
 """Parts that need to be told more."""
 
-RETRIED: Fragments = {
+RETRY_FRAGMENTS: Fragments = {
     "is_movable": "found.state in ('failed', 'cancelled')",
     "added_by_move": "cast('{}' as jsonb)",
     "gone_by_move": "array['progress', 'cancel_requested', 'found_done', 'result', 'result_dropped']",
 }
-CANCELLED: Fragments = {
+CANCEL_FRAGMENTS: Fragments = {
     "is_movable": "found.state = 'queued'\n"
     "or (found.state = 'running' and (found.record -> 'cancel_requested' = 'true') is not true)",
     "added_by_move": "case\n"
@@ -359,39 +398,39 @@ CANCELLED: Fragments = {
 """What an operator's move depends on."""
 
 
-def filled(template: str, fragments: Fragments) -> str:
+def fill(template: str, fragments: Fragments) -> str:
     """Return a text with the fragments that it names, their lines as far in as the line that they stand on."""
-    return "\n".join(indented(line.format(**fragments), _margin(line)) for line in template.split("\n"))
+    return "\n".join(indent(line.format(**fragments), _margin(line)) for line in template.split("\n"))
 
 
 def _margin(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _written(fragment: Fragment | None) -> str:
-    return "" if fragment is None else fragment.written("param")
+def _condition_sql(fragment: SqlCondition | None) -> str:
+    return "" if fragment is None else fragment.render("param")
 
 
 def _iso(moment: str) -> str:
-    return f"to_char({moment} at time zone 'UTC', {literal(UTC_TEXT)})"
+    return f"to_char({moment} at time zone 'UTC', {quote_literal(UTC_TEXT)})"
 
 
-def _each(part: str, names: Iterable[str]) -> str:
+def _qualified(part: str, names: Iterable[str]) -> str:
     return ", ".join(f"{part}.{name}" for name in names)
 
 
-def _as(part: str, columns: Sequence[str], names: Sequence[str]) -> str:
+def _aliased(part: str, columns: Sequence[str], names: Sequence[str]) -> str:
     return ", ".join(f"{part}.{column} as {name}" for column, name in zip(columns, names, strict=True))
 
 
-def _same(one: str, columns: Sequence[str], other: str, names: Sequence[str]) -> str:
+def _equal_columns(one: str, columns: Sequence[str], other: str, names: Sequence[str]) -> str:
     pairs = zip(columns, names, strict=True)
     return " and ".join(f"{one}.{here} = {other}.{there}" for here, there in pairs)
 
 
-def _texts_of(values: Iterable[str]) -> str:
+def _json_texts(values: Iterable[str]) -> str:
     return f"to_json(array[{', '.join(f'cast({each} as text)' for each in values)}])"
 
 
-def _array(names: Iterable[str]) -> str:
-    return f"array[{', '.join(literal(each) for each in names)}]"
+def _text_array(names: Iterable[str]) -> str:
+    return f"array[{', '.join(quote_literal(each) for each in names)}]"

@@ -1,8 +1,9 @@
 -- Count the rows by state.
 
 -- name: stats
--- The numbers of due, scheduled, running, completed, failed and cancelled rows, since when the oldest is due, and of the
--- completed how many were found done by the reaper and by a taker; each up to :scan.
+-- Return the numbers of due, scheduled, running, completed, failed and cancelled rows; since when the oldest due row is
+-- due; and how many completed rows were found done: by the reaper (recovered), and by a holder before its work
+-- (prevented). Each count stops at :scan.
 select json_build_array(
   (select count(*) from (select {due} limit :scan) counted),
   (select count(*) from (select {scheduled} limit :scan) counted),

@@ -9,136 +9,139 @@ from typing import Any
 
 from psycopg import errors
 
-from tenure.backends.shared.sql_files import parts
-from tenure.backends.tables.postgres.admin_connection import Hand
-from tenure.backends.tables.postgres.catalogue import Relation
+from tenure.backends.shared.sql_files import raw_statements
+from tenure.backends.tables.postgres.admin_connection import AdminConnection
+from tenure.backends.tables.postgres.catalogue import PostgresRelation
 from tenure.backends.tables.postgres.layout import Layout
 from tenure.backends.tables.postgres.params import param_values
-from tenure.backends.tables.postgres.statements import numbered
-from tenure.backends.tables.protocol import Finding, Gravity
+from tenure.backends.tables.postgres.statements import build_statement
+from tenure.backends.tables.protocol import Finding, Severity
 from tenure.core.job import FINISHED, State
-from tenure.core.table.spec import Role, quoted
+from tenure.core.table.spec import Role, quote_identifier
 
-MOST = 10_000
+MOST_ROWS = 10_000
 """How many rows of each kind are counted, and how many are looked through for words that mean nothing."""
-LONGEST_LOOK = 3.0
+QUERY_TIMEOUT = 3.0
 """Seconds for each question."""
-EXAMPLES = 3
+MOST_EXAMPLES = 3
 
 
 class StrayRows:
     """Asks for them one kind after the other."""
 
-    def __init__(self, hand: Hand, layout: Layout, output: Relation | None) -> None:
-        self._hand = hand
+    def __init__(self, admin: AdminConnection, layout: Layout, output: PostgresRelation | None) -> None:
+        self._admin = admin
         self._layout = layout
         self._output = output
 
     def findings(self) -> Iterator[Finding]:
-        yield from self._unknown_words()
-        yield from self._half_cleared()
-        yield from self._unleased()
+        yield from self._unknown_state_values()
+        yield from self._leftover_leases()
+        yield from self._running_unheld()
         if self._layout.spec.is_sidecar:
-            yield from self._of_the_companion()
+            yield from self._sidecar_rows()
         if self._output is not None:
-            yield from self._output_twice(self._output)
+            yield from self._duplicate_outputs(self._output)
 
-    def _unknown_words(self) -> Iterator[Finding]:
-        rows = self._ask("unknown words")
+    def _unknown_state_values(self) -> Iterator[Finding]:
+        rows = self._query("unknown words")
         if rows is None:
-            yield _not_looked_at("words of the state")
+            yield _not_checked("state values")
             return
-        for word, number, looked_at in rows:
-            among = f"{number:,} of {looked_at:,} rows looked at"
+        for word, number, checked in rows:
+            among = f"{number:,} of {checked:,} rows checked"
             if word is None:
-                yield _found(
-                    Gravity.WARNING,
+                yield _finding(
+                    Severity.WARNING,
                     "states",
-                    f"{among} have no state, and nobody claims them",
-                    self._statement("mending rows without a state"),
+                    f"{among} have a null state and are never claimed",
+                    self._remedy_statement("mending rows without a state"),
                 )
             else:
-                yield _found(
-                    Gravity.WARNING,
+                yield _finding(
+                    Severity.WARNING,
                     "states",
-                    f"{among} have {word!r} in {self._name(Role.STATE)!r}, which is the word for no state: nobody "
-                    "claims, counts or shows them",
-                    "say in states which state it means, or leave it so if those rows are not to be worked on",
+                    f"{among} have {word!r} in {self._column_name(Role.STATE)!r}, which is not a state value: "
+                    "tenure does not claim, count or list them",
+                    "map the value to a state in states=, or do nothing if tenure should ignore these rows",
                 )
 
-    def _half_cleared(self) -> Iterator[Finding]:
-        yield from self._told(
+    def _leftover_leases(self) -> Iterator[Finding]:
+        yield from self._check(
             "queued and held",
-            "{} queued with a lease or a token that somebody did not clear; they are claimed all the same",
-            self._statement("mending queued and held"),
+            "{} queued with a lease or a token that other code did not clear; claims ignore the leftovers",
+            self._remedy_statement("mending queued and held"),
         )
-        yield from self._told(
+        yield from self._check(
             "finished and leased",
-            "{} finished, with a lease that somebody did not clear; it means nothing",
-            self._statement("mending finished and leased"),
+            "{} finished with a lease that other code did not clear; the lease has no effect",
+            self._remedy_statement("mending finished and leased"),
         )
 
-    def _unleased(self) -> Iterator[Finding]:
-        yield from self._told(
+    def _running_unheld(self) -> Iterator[Finding]:
+        yield from self._check(
             "running without a lease",
-            "{} running without a lease, so nobody ever takes them back",
-            "run `migrate(adopt_running_after=600)`, or `tenure migrate … --adopt-running-after 10m`: they get a lease "
-            "that ends so long after they were started",
+            "{} running without a lease, so they never expire",
+            "run `migrate(adopt_running_after=600)`, or `tenure migrate … --adopt-running-after 10m`: the rows get a "
+            "lease that expires this long after they started",
         )
-        yield from self._told(
+        yield from self._check(
             "running without a token",
-            "{} running with a lease and without a token: adopted, or claimed by other means than ours",
-            "nothing, if they were adopted: they are taken back when the lease has run out; else let only one way of "
-            "claiming work on the table",
-            gravity=Gravity.NOTE,
+            "{} running with a lease but without a token: adopted by migrate, or claimed by other code",
+            "for adopted rows do nothing: tenure reaps them when the lease expires; otherwise make sure that only "
+            "tenure claims rows of this table",
+            severity=Severity.NOTE,
         )
 
-    def _of_the_companion(self) -> Iterator[Finding]:
-        yield from self._told(
+    def _sidecar_rows(self) -> Iterator[Finding]:
+        yield from self._check(
             "orphans",
-            f"{{}} in {self._layout.home_name} whose row in {self._layout.table.name} is gone",
-            self._statement("mending orphans"),
-            gravity=Gravity.NOTE,
+            f"{{}} in {self._layout.home_name}, but deleted from {self._layout.table.name}",
+            self._remedy_statement("mending orphans"),
+            severity=Severity.NOTE,
         )
-        yield from self._told(
+        yield from self._check(
             "completed and still chosen",
-            "{} completed and still chosen by where: the predicate does not turn false on completion, so every claim "
-            "passes over them, and who looks by it finds them undone",
-            "have the work change what where looks at, in the same transaction: `claim.transaction()`",
+            "{} completed but still matched by where: the work does not make the condition false, so every claim skips "
+            "over these rows, and other queries with this condition see them as not done",
+            "change a column in where as part of the work, in the same transaction: `claim.transaction()`",
         )
 
-    def _output_twice(self, output: Relation) -> Iterator[Finding]:
-        rows = self._ask("output twice")
+    def _duplicate_outputs(self, output: PostgresRelation) -> Iterator[Finding]:
+        rows = self._query("output twice")
         if rows is None:
-            yield _not_looked_at(f"the output in {output.shown}")
+            yield _not_checked(f"duplicates of the output in {output.display_name}")
             return
         ((number,),) = rows
         if number:
-            yield _found(
-                Gravity.ERROR,
+            yield _finding(
+                Severity.ERROR,
                 "output",
-                f"{output.shown} has {number:,}{'' if number < MOST else ' or more'} values of the output more than "
-                "once, so it cannot get its unique index",
-                f"remove all but one of each, and migrate; this finds them:\n{self._statement('finding output twice')}",
+                f"{output.display_name} has duplicates of {number:,}{'' if number < MOST_ROWS else ' or more'} "
+                "output values, so the unique index cannot be created",
+                "delete the duplicates, then migrate; this lists them:\n"
+                f"{self._remedy_statement('finding output twice')}",
             )
 
-    def _told(self, question: str, text: str, remedy: str, *, gravity: Gravity = Gravity.WARNING) -> Iterator[Finding]:
-        rows = self._ask(question)
+    def _check(
+        self, query_name: str, text: str, remedy: str, *, severity: Severity = Severity.WARNING
+    ) -> Iterator[Finding]:
+        rows = self._query(query_name)
         if rows is None:
-            yield _not_looked_at(f"rows that are {question}")
+            yield _not_checked(f"rows that are {query_name}")
             return
         ((keys,),) = rows
         if keys:
-            yield _found(gravity, "rows", text.format(_counted(keys)), remedy)
+            yield _finding(severity, "rows", text.format(_row_count_text(keys)), remedy)
 
-    def _ask(self, question: str) -> list[tuple[Any, ...]] | None:
+    def _query(self, query_name: str) -> list[tuple[Any, ...]] | None:
         """Return what the server answers; None if that takes too long."""
-        text = parts(__package__, "stray_rows")[question].format(**self._fragments)
+        text = raw_statements(__package__, "stray_rows")[query_name].format(**self._fragments)
         try:
-            with self._hand.connection.transaction():
-                self._hand.set("statement_timeout", f"{1000 * LONGEST_LOOK:.0f}")
-                return self._hand.rows(
-                    numbered(text, is_prepared=False), {"most": MOST, **param_values(self._layout.spec)}
+            with self._admin.connection.transaction():
+                self._admin.set_config("statement_timeout", f"{1000 * QUERY_TIMEOUT:.0f}")
+                return self._admin.fetch(
+                    build_statement(text, is_prepared=False), {"most": MOST_ROWS, **param_values(self._layout.spec)}
                 )
         except errors.QueryCanceled:
             return None
@@ -146,53 +149,53 @@ class StrayRows:
     @cached_property
     def _fragments(self) -> Mapping[str, str]:
         layout, output, spec = self._layout, self._output, self._layout.spec
-        names = [quoted(each.name) for each in layout.key]
-        columns = [quoted(each) for each in spec.output.columns] if spec.output is not None else []
+        names = [quote_identifier(each.name) for each in layout.key]
+        columns = [quote_identifier(each) for each in spec.output.columns] if spec.output is not None else []
         return {
             "home": layout.home,
-            "table": layout.table.place,
+            "table": layout.table.quoted_name,
             "alias": layout.alias,
-            "ours": layout.ours,
+            "ours": layout.sidecar_alias,
             "key": f"concat_ws(', ', {', '.join(names)})",
             "key_columns": ", ".join(names),
             "same_key": self._same_key,
-            "state": quoted(self._name(Role.STATE)),
-            "token": quoted(self._name(Role.TOKEN)),
-            "leased_until": quoted(self._name(Role.LEASED_UNTIL)),
-            "words": ", ".join(layout.words.values()),
-            "finished": ", ".join(layout.words[state] for state in State if state in FINISHED),
-            **{state.value: word for state, word in layout.words.items()},
-            "where": "true" if spec.where is None else spec.where.written("param"),
-            "output": "" if output is None else output.place,
+            "state": quote_identifier(self._column_name(Role.STATE)),
+            "token": quote_identifier(self._column_name(Role.TOKEN)),
+            "leased_until": quote_identifier(self._column_name(Role.LEASED_UNTIL)),
+            "words": ", ".join(layout.state_literals.values()),
+            "finished": ", ".join(layout.state_literals[state] for state in State if state in FINISHED),
+            **{state.value: word for state, word in layout.state_literals.items()},
+            "where": "true" if spec.where is None else spec.where.render("param"),
+            "output": "" if output is None else output.quoted_name,
             "output_columns": ", ".join(columns),
             "output_is_there": " and ".join(f"{each} is not null" for each in columns),
         }
 
     @property
     def _same_key(self) -> str:
-        ours, alias = self._layout.ours, self._layout.alias
-        names = [quoted(each.name) for each in self._layout.key]
+        ours, alias = self._layout.sidecar_alias, self._layout.alias
+        names = [quote_identifier(each.name) for each in self._layout.key]
         return " and ".join(f"{alias}.{name} = {ours}.{name}" for name in names)
 
-    def _name(self, role: Role) -> str:
-        return self._layout.parts[role].name
+    def _column_name(self, role: Role) -> str:
+        return self._layout.role_columns[role].name
 
-    def _statement(self, name: str) -> str:
+    def _remedy_statement(self, name: str) -> str:
         """Return a statement for the user to run."""
-        return parts(__package__, "stray_rows")[name].format(**self._fragments) + ";"
+        return raw_statements(__package__, "stray_rows")[name].format(**self._fragments) + ";"
 
 
-def _counted(keys: Sequence[str]) -> str:
+def _row_count_text(keys: Sequence[str]) -> str:
     number = len(keys)
-    shown = ", ".join(keys[:EXAMPLES]) + (", …" if number > EXAMPLES else "")
+    shown = ", ".join(keys[:MOST_EXAMPLES]) + (", …" if number > MOST_EXAMPLES else "")
     if number == 1:
         return f"1 row ({shown}) is"
-    return f"{number:,}{'' if number < MOST else ' or more'} rows ({shown}) are"
+    return f"{number:,}{'' if number < MOST_ROWS else ' or more'} rows ({shown}) are"
 
 
-def _not_looked_at(what: str) -> Finding:
-    return _found(Gravity.NOTE, "rows", f"{what} were not looked at: it took more than {LONGEST_LOOK:g} s")
+def _not_checked(what: str) -> Finding:
+    return _finding(Severity.NOTE, "rows", f"{what}: not checked, the query took more than {QUERY_TIMEOUT:g} s")
 
 
-def _found(gravity: Gravity, about: str, text: str, remedy: str | None = None) -> Finding:
-    return Finding(gravity=gravity, about=about, text=text, remedy=remedy)
+def _finding(severity: Severity, about: str, text: str, remedy: str | None = None) -> Finding:
+    return Finding(severity=severity, about=about, text=text, remedy=remedy)

@@ -1,7 +1,7 @@
--- Rows that are not as our operations leave them, and what mends them. Each question looks for no more than :most.
+-- Queries for inconsistent rows, and statements that repair them. Each query returns at most :most rows.
 
 -- name: unknown words
--- The words of the state that mean nothing, how often each stands in the rows looked at, and how many were looked at.
+-- Return unknown state values, their counts, and the number of rows checked.
 select cast({state} as text), count(*), (select count(*) from (select from {home} limit :most) seen)
 from (select {state} from {home} limit :most) seen
 where {state} is null or {state} not in ({words})
@@ -57,7 +57,7 @@ select array(
 );
 
 -- name: orphans
--- Of a companion: rows whose row is gone.
+-- Sidecar rows whose row in the user's table was deleted.
 select array(
   select cast({key} as text)
   from {home} {ours}
@@ -70,7 +70,7 @@ delete from {home} {ours}
 where not exists (select from {table} {alias} where {same_key});
 
 -- name: completed and still chosen
--- Of a companion: completed rows that the user's condition still chooses.
+-- Completed sidecar rows that `where` still matches.
 select array(
   select cast({key} as text)
   from (select {key_columns} from {home} {ours} where {ours}.{state} = {completed} limit :most) {ours}
@@ -78,7 +78,7 @@ select array(
 );
 
 -- name: output twice
--- How many values of the output are there more than once.
+-- Return the number of output values with duplicates.
 select count(*)
 from (
   select

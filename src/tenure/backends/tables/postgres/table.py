@@ -8,30 +8,30 @@ from typing import Any, ClassVar
 
 from tenure.backends.postgres.address import address_of
 from tenure.backends.postgres.database import Database
-from tenure.backends.protocol import SWEEP, Clock
+from tenure.backends.protocol import SWEEP, StoreClock
 from tenure.backends.tables.postgres import claim as claiming
 from tenure.backends.tables.postgres import doctor
 from tenure.backends.tables.postgres import migrate as migrating
 from tenure.backends.tables.postgres import move as moving
 from tenure.backends.tables.postgres import read as reading
 from tenure.backends.tables.postgres import settle as settling
-from tenure.backends.tables.postgres.bound_table import Place
-from tenure.backends.tables.postgres.caller_transaction import Joined, joining
-from tenure.backends.tables.postgres.wait import Waiting
+from tenure.backends.tables.postgres.bound_table import BoundTable
+from tenure.backends.tables.postgres.caller_transaction import PostgresTableTransactionOperations, join_transaction
+from tenure.backends.tables.postgres.wait import RowWaiter
 from tenure.backends.tables.protocol import Finding
 from tenure.core.job import State
 from tenure.core.operations import (
     Claimed,
+    ClaimOutlook,
     ClaimRequest,
     Extension,
-    Holding,
+    HoldStatus,
     Move,
     Moved,
     Page,
     Query,
     Reaped,
     Settlement,
-    Standing,
     Stats,
 )
 from tenure.core.table.spec import TableSpec
@@ -47,70 +47,70 @@ class PostgresTable:
         self.spec = spec
         self._database = database
         self._is_owner = is_owner
-        self._place = Place(database, spec)
-        self._waiting = Waiting(self._place)
+        self._bound_table = BoundTable(database, spec)
+        self._waiter = RowWaiter(self._bound_table)
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        if not reading.is_asked_for(self._place, request.queues, request.types):
-            self._place.ask([settling.reap_expired(self._place, SWEEP)])
+        if not reading.includes_table(self._bound_table, request.queues, request.types):
+            self._bound_table.execute([settling.reap_expired_query(self._bound_table, SWEEP)])
             return Claimed(jobs=[])
-        return claiming.claim(self._place, request)
+        return claiming.claim(self._bound_table, request)
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
-        return settling.extend(self._place, extensions)
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
+        return settling.extend(self._bound_table, extensions)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        landed = settling.settle(self._place, settlements)
-        self._call_for(settlements)
+        landed = settling.settle(self._bound_table, settlements)
+        self._wake_for(settlements)
         return landed
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        if not settlements or not reading.is_asked_for(self._place, request.queues, request.types):
+        if not settlements or not reading.includes_table(self._bound_table, request.queues, request.types):
             return self.settle(settlements), self.claim(request)
-        answer = self._exchange(settlements, request)
-        self._call_for(settlements)
-        return answer
+        response = self._exchange(settlements, request)
+        self._wake_for(settlements)
+        return response
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
-        step = (
-            settling.reap_expired(self._place, limit)
+        query = (
+            settling.reap_expired_query(self._bound_table, limit)
             if worker is None
-            else settling.reap_worker(self._place, worker, started, limit)
+            else settling.reap_worker_query(self._bound_table, worker, started, limit)
         )
-        (rows,) = self._place.ask([step], may_repeat=False)
-        reaped = settling.reaped(self._place, rows)
+        (rows,) = self._bound_table.execute([query], may_repeat=False)
+        reaped = settling.parse_reaped(self._bound_table, rows)
         if any(each.state is State.QUEUED for each in reaped):
-            self._waiting.call()
+            self._waiter.wake()
         return reaped
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
-        moved = moving.move(self._place, ids, move, move_note(move, reason))
+        moved = moving.move(self._bound_table, ids, move, move_note(move, reason))
         if any(each.moved and each.state is State.QUEUED for each in moved):
-            self._waiting.call()
+            self._waiter.wake()
         return moved
 
     def find(self, query: Query) -> Page:
-        return reading.find(self._place, query)
+        return reading.find(self._bound_table, query)
 
     def stats(self) -> Stats:
-        return reading.stats(self._place)
+        return reading.stats(self._bound_table)
 
-    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
-        return reading.standing(self._place, id, queues, types)
+    def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
+        return reading.explain(self._bound_table, id, queues, types)
 
     def already_done(self, ids: Sequence[str]) -> list[bool]:
-        return reading.already_done(self._place, ids)
+        return reading.already_done(self._bound_table, ids)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        self._waiting.wait(queues, types, timeout)
+        self._waiter.wait(queues, types, timeout)
 
     def migrate(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
         done = migrating.migrate(
             self._database, self.spec, adopt_running_after=adopt_running_after, functions=functions
         )
-        self._place.forget()
+        self._bound_table.invalidate()
         return done
 
     def outstanding(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
@@ -118,42 +118,42 @@ class PostgresTable:
             self._database, self.spec, adopt_running_after=adopt_running_after, functions=functions
         )
 
-    def texts(self) -> Mapping[str, str]:
-        return migrating.texts(self._database, self.spec)
+    def sql(self) -> Mapping[str, str]:
+        return migrating.printable_sql(self._database, self.spec)
 
-    def examine(self) -> list[Finding]:
-        return doctor.examine(self._database, self.spec)
+    def check(self) -> list[Finding]:
+        return doctor.check(self._database, self.spec)
 
     @contextmanager
     def transaction(self, loop: AbstractEventLoop | None = None) -> Iterator[Any]:
         """Give a connection of psycopg for the caller's statements: committed on leaving, or undone."""
-        with self._database.transactions.begun(loop) as connection:
+        with self._database.transactions.begin(loop) as connection:
             yield connection
 
     @contextmanager
-    def joined(self, connection: object) -> Iterator[Joined]:
+    def join(self, connection: object) -> Iterator[PostgresTableTransactionOperations]:
         """Give the operations that can be part of the transaction on a connection of the caller's."""
-        with joining(self._place, connection) as joined:
+        with join_transaction(self._bound_table, connection) as joined:
             yield joined
 
     def close(self) -> None:
-        self._waiting.close()
+        self._waiter.close()
         if self._is_owner:
             self._database.close()
 
     def _exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        ending = settling.Settling(self._place, settlements)
-        answers = claiming.answers_to(self._place, ending.steps, request)
-        landed = ending.landed(answers[: len(ending.steps)])
-        return landed, claiming.outcome(self._place, request, answers[-1])
+        batch = settling.RowSettleBatch(self._bound_table, settlements)
+        results = claiming.execute_claim(self._bound_table, batch.queries, request)
+        landed = batch.read_landed(results[: len(batch.queries)])
+        return landed, claiming.read_outcome(self._bound_table, request, results[-1])
 
-    def _call_for(self, settlements: Sequence[Settlement]) -> None:
+    def _wake_for(self, settlements: Sequence[Settlement]) -> None:
         """Let somebody look who waits here, if claims ended so that their rows are due again."""
         if any(each.state is State.QUEUED for each in settlements):
-            self._waiting.call()
+            self._waiter.wake()
 
 
-def open_table(url: str, shown: str, spec: TableSpec, *, clock: Clock | None = None) -> PostgresTable:
+def open_table(url: str, shown: str, spec: TableSpec, *, clock: StoreClock | None = None) -> PostgresTable:
     """Return a table in the database that a URL names; nothing else has to be there, and nothing is made."""
     address = replace(address_of(url, shown), is_bare=True)
     return PostgresTable(Database(address, clock=clock), spec, is_owner=True)

@@ -8,50 +8,50 @@ import time
 from collections.abc import Sequence
 
 from tenure.backends.protocol import SCAN
-from tenure.backends.shared import forking as forks
-from tenure.backends.shared.waiter import Watch, Watches
-from tenure.backends.tables.postgres.bound_table import Place
+from tenure.backends.shared import forking
+from tenure.backends.shared.waiter import WaitGroup, WaitGroups
+from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.errors import StoreUnavailable
 
 
-class Waiting:
+class RowWaiter:
     """What one handle on a table needs to wait."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._watches = Watches()
-        forks.watch(self)
+    def __init__(self, bound_table: BoundTable) -> None:
+        self._bound_table = bound_table
+        self._wait_groups = WaitGroups()
+        forking.register(self)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
         """Return when a claim may find something, or when the time is over; raise if the store is away by then."""
         ends_at = time.monotonic() + timeout
-        watch = self._watches.of(queues, types)
-        trouble: StoreUnavailable | None = None
-        while watch.turn(ends_at):
+        wait_group = self._wait_groups.group_for(queues, types)
+        error: StoreUnavailable | None = None
+        while wait_group.wait_for_turn(ends_at):
             try:
-                claimable_in, trouble = self._look(watch), None
+                claimable_in, error = self._poll(wait_group), None
             except StoreUnavailable as exc:
-                claimable_in, trouble = None, exc
+                claimable_in, error = None, exc
             if claimable_in is not None and claimable_in <= 0:
-                watch.found()
+                wait_group.record_found()
                 return
-            watch.found_nothing(claimable_in, is_called_in_time=False)
-        if trouble is not None:
-            raise trouble
+            wait_group.record_nothing_found(claimable_in, is_notified_in_time=False)
+        if error is not None:
+            raise error
 
-    def call(self) -> None:
+    def wake(self) -> None:
         """Let one of those who wait here look: rows were given back."""
-        self._watches.call(None)
+        self._wait_groups.wake(None)
 
     def close(self) -> None:
-        self._watches.close()
+        self._wait_groups.close()
 
     def after_fork_in_child(self) -> None:
         """Begin anew: those who wait are the parent's."""
-        self._watches = Watches()
+        self._wait_groups = WaitGroups()
 
-    def _look(self, watch: Watch) -> float | None:
+    def _poll(self, wait_group: WaitGroup) -> float | None:
         """Return in how many seconds a claim may find something; None if that is not known."""
-        look = self._place.step("wait", "look", {"since": watch.told_until, "scan": SCAN})
-        ((claimable_in, watch.told_until),) = self._place.ask([look], may_repeat=False)
+        poll_query = self._bound_table.build_query("wait", "poll", {"since": wait_group.notified_until, "scan": SCAN})
+        ((claimable_in, wait_group.notified_until),) = self._bound_table.execute([poll_query], may_repeat=False)
         return None if claimable_in is None else float(claimable_in)

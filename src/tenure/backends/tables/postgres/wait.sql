@@ -1,9 +1,9 @@
--- Whether a claim may find something, and when it next may.
+-- Poll: can a claim find rows, and if not, when.
 
--- name: look
--- Answer in how many seconds a claim may find something, 0 or less for now, null if that is not known; and the present
--- moment. since: leases that ran out before are known to the caller, null for none: one that somebody is ending in a long
--- transaction would be told again and again. Of the rows that are scheduled, :scan are looked at.
+-- name: poll
+-- Return the seconds until a claim may find rows, 0 or less for now, null if unknown; and the current time.
+-- since: ignore leases that expired before this time, null for none. Without it, an expired row that a long transaction
+-- has locked would be reported on every poll. At most :scan scheduled rows are considered.
 select json_build_array(
   case
     when exists (select {due} limit 1) then 0

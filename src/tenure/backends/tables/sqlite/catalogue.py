@@ -14,20 +14,20 @@ from tenure.core import checks
 from tenure.core.table.spec import TableSpec
 from tenure.errors import ConfigurationError
 
-CATALOGUE = statements(__package__, "catalogue")
+CATALOGUE_STATEMENTS = statements(__package__, "catalogue")
 
-GENERATED = frozenset({2, 3})
+GENERATED_KINDS = frozenset({2, 3})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class SQLiteColumn:
     """A column as it was declared."""
 
     name: str
     type: str
     is_required: bool
     default: str | None
-    place_in_key: int
+    key_position: int
     is_generated: bool
     is_row_id: bool = False
 
@@ -49,7 +49,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
+class ExistingIndex:
     name: str
     is_unique: bool
     is_partial: bool
@@ -57,102 +57,102 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thing:
+class SQLiteRelation:
     """A table, or what has a name like one."""
 
     name: str
     kind: str
-    columns: tuple[Column, ...]
-    indexes: tuple[Index, ...]
+    columns: tuple[SQLiteColumn, ...]
+    indexes: tuple[ExistingIndex, ...]
 
-    def column(self, name: str) -> Column | None:
-        return next((each for each in self.columns if is_same(each.name, name)), None)
+    def column(self, name: str) -> SQLiteColumn | None:
+        return next((each for each in self.columns if is_same_name(each.name, name)), None)
 
     @property
-    def names(self) -> list[str]:
+    def column_names(self) -> list[str]:
         return [each.name for each in self.columns]
 
     def is_unique(self, columns: Iterable[str]) -> bool:
         """Tell whether no two rows have the same values here."""
-        wanted = {folded(name) for name in columns}
-        key = {folded(each.name) for each in self.columns if each.place_in_key}
-        found = [{folded(str(name)) for name in each.columns} for each in self.indexes if _is_whole(each)]
+        wanted = {fold_name(name) for name in columns}
+        key = {fold_name(each.name) for each in self.columns if each.key_position}
+        found = [{fold_name(str(name)) for name in each.columns} for each in self.indexes if _is_unique_key(each)]
         return any(each and each <= wanted for each in [key, *found])
 
 
 @lru_cache(maxsize=4_096)
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a name as SQLite compares it: small and capital letters are the same, if they are of ASCII."""
     return re.sub("[A-Z]+", lambda capitals: capitals[0].lower(), name)
 
 
-def is_same(name: str, other: str) -> bool:
-    return folded(name) == folded(other)
+def is_same_name(name: str, other_name: str) -> bool:
+    return fold_name(name) == fold_name(other_name)
 
 
 def schema_version(db: sqlite3.Connection) -> int:
-    (version,) = db.execute(CATALOGUE["schema version"]).fetchone()
+    (version,) = db.execute(CATALOGUE_STATEMENTS["schema version"]).fetchone()
     return int(version)
 
 
-def table_of(db: sqlite3.Connection, spec: TableSpec) -> Thing:
+def read_table(db: sqlite3.Connection, spec: TableSpec) -> SQLiteRelation:
     """Return the user's table, or raise with the names that are near."""
-    if spec.schema is not None and not is_same(spec.schema, "main"):
+    if spec.schema is not None and not is_same_name(spec.schema, "main"):
         raise ConfigurationError(
-            f"table {spec.shown!r} is in another schema than main; a claim needs the lock of its own file: "
-            "name the file that has the table, without a schema"
+            f"table {spec.display_name!r} is not in schema main, but a claim needs the write lock of the file; "
+            "use the URL of the file that has the table, and omit the schema"
         )
-    found = thing_of(db, spec.name)
+    found = read_relation(db, spec.name)
     if found is None:
-        names = [name for _, name, _ in db.execute(CATALOGUE["things"])]
-        raise ConfigurationError(f"there is no table {spec.name!r} in this file{_nearest(spec.name, names)}")
+        names = [name for _, name, _ in db.execute(CATALOGUE_STATEMENTS["things"])]
+        raise ConfigurationError(f"table {spec.name!r} does not exist in this file{_suggest_table(spec.name, names)}")
     if found.kind != "table":
-        raise ConfigurationError(f"{spec.name!r} is a {found.kind}; name the table that its rows are in")
+        raise ConfigurationError(f"{spec.name!r} is a {found.kind}; name the underlying table")
     return found
 
 
-def thing_of(db: sqlite3.Connection, name: str) -> Thing | None:
+def read_relation(db: sqlite3.Connection, name: str) -> SQLiteRelation | None:
     """Return what has this name, or None."""
-    things = {folded(each): (kind, each, text) for kind, each, text in db.execute(CATALOGUE["things"])}
-    if folded(name) not in things:
+    things = {fold_name(each): (kind, each, text) for kind, each, text in db.execute(CATALOGUE_STATEMENTS["things"])}
+    if fold_name(name) not in things:
         return None
-    kind, own_name, text = things[folded(name)]
+    kind, own_name, text = things[fold_name(name)]
     is_virtual = re.match(r"\s*create\s+virtual\b", text, re.IGNORECASE) is not None
-    return Thing(
+    return SQLiteRelation(
         name=own_name,
         kind="virtual table" if is_virtual else kind,
-        columns=_columns(db, own_name, text),
-        indexes=tuple(_indexes(db, own_name)),
+        columns=_read_columns(db, own_name, text),
+        indexes=tuple(_read_indexes(db, own_name)),
     )
 
 
-def triggers_of(db: sqlite3.Connection, name: str) -> list[tuple[str, str]]:
+def read_triggers(db: sqlite3.Connection, name: str) -> list[tuple[str, str]]:
     """Return the name and the text of each trigger on a table."""
-    return db.execute(CATALOGUE["triggers"], {"table": name}).fetchall()
+    return db.execute(CATALOGUE_STATEMENTS["triggers"], {"table": name}).fetchall()
 
 
-def _columns(db: sqlite3.Connection, table: str, text: str) -> tuple[Column, ...]:
-    rows = db.execute(CATALOGUE["columns"], {"table": table}).fetchall()
+def _read_columns(db: sqlite3.Connection, table: str, text: str) -> tuple[SQLiteColumn, ...]:
+    rows = db.execute(CATALOGUE_STATEMENTS["columns"], {"table": table}).fetchall()
     is_single = sum(bool(pk) for *_, pk, _ in rows) == 1
     has_row_id = re.search(r"\bwithout\s+rowid\b[^)]*$", text, re.IGNORECASE) is None
     return tuple(
-        Column(
+        SQLiteColumn(
             name=name,
             type=type,
             is_required=bool(is_required) or (bool(pk) and not has_row_id),
             default=default,
-            place_in_key=pk,
-            is_generated=hidden in GENERATED,
+            key_position=pk,
+            is_generated=hidden in GENERATED_KINDS,
             is_row_id=bool(pk) and is_single and has_row_id and type.upper() == "INTEGER",
         )
         for name, type, is_required, default, pk, hidden in rows
     )
 
 
-def _indexes(db: sqlite3.Connection, table: str) -> Iterable[Index]:
-    for name, is_unique, _, is_partial in db.execute(CATALOGUE["indexes"], {"table": table}).fetchall():
-        columns = db.execute(CATALOGUE["indexed columns"], {"index": name}).fetchall()
-        yield Index(
+def _read_indexes(db: sqlite3.Connection, table: str) -> Iterable[ExistingIndex]:
+    for name, is_unique, _, is_partial in db.execute(CATALOGUE_STATEMENTS["indexes"], {"table": table}).fetchall():
+        columns = db.execute(CATALOGUE_STATEMENTS["indexed columns"], {"index": name}).fetchall()
+        yield ExistingIndex(
             name=name,
             is_unique=bool(is_unique),
             is_partial=bool(is_partial),
@@ -160,10 +160,10 @@ def _indexes(db: sqlite3.Connection, table: str) -> Iterable[Index]:
         )
 
 
-def _is_whole(index: Index) -> bool:
+def _is_unique_key(index: ExistingIndex) -> bool:
     return index.is_unique and not index.is_partial and None not in index.columns
 
 
-def _nearest(name: str, names: list[str]) -> str:
+def _suggest_table(name: str, names: list[str]) -> str:
     shown = ", ".join(repr(each) for each in sorted(names)[:10])
-    return checks.nearest(name, names) or (f"; it has {shown}" if names else "; it has none")
+    return checks.did_you_mean(name, names) or (f"; the file has {shown}" if names else "; the file has no tables")

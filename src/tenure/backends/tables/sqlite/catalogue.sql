@@ -1,7 +1,7 @@
--- What the file says of its tables.
+-- Read the catalogue of the file.
 
 -- name: schema version
--- A number that is another one when the schema has changed.
+-- The number changes whenever the schema changes.
 pragma main.schema_version;
 
 -- name: things
@@ -19,7 +19,7 @@ select name, "unique", origin, partial
 from pragma_index_list(:table, 'main');
 
 -- name: indexed columns
--- Without a name, it is an expression.
+-- The name of an expression is null.
 select name
 from pragma_index_info(:index, 'main')
 order by seqno;

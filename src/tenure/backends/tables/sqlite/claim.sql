@@ -1,14 +1,14 @@
--- Take rows: what ran out is taken back first, as `reap` does. All in one transaction; nobody else writes beside it.
+-- Claim rows: expired claims are reaped first, as in `reap`. All in one transaction, under the write lock.
 
 -- name: held
--- The rows that a token holds, in the order of a claim.
+-- The rows that a token holds, in claim order.
 select {row_key}
 from {held_rows}
 where {is_running} and {its_token} = :token
 order by {held_order};
 
 -- name: free
--- The first rows that are due: queued, not to wait any longer, and chosen by `where`.
+-- The first due rows: queued, `run_at` reached, and matched by `where`.
 select {key}
 from {user} as {own_name}
 where {is_free}{and_where}{and_usable}
@@ -16,13 +16,13 @@ order by {claim_order}
 limit :limit;
 
 -- name: begin
--- Make the row of the companion, if there is none yet.
+-- Create the sidecar row if it does not exist.
 insert into {kept} ({key})
 values ({key_values})
 on conflict do nothing;
 
 -- name: take
--- Lease a row, with its fence and attempts one higher.
+-- Lease a row, and increment its fence and attempts.
 update {kept}
 set
   {state} = {as_running},

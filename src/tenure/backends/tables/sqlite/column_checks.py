@@ -4,23 +4,31 @@ import sqlite3
 from collections.abc import Iterator
 
 from tenure.backends.sqlite.busy_retry import is_busy
-from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.backends.tables.sqlite.catalogue import Column, Thing, folded, is_same, schema_version, table_of, thing_of
+from tenure.backends.tables.protocol import Finding, Severity
+from tenure.backends.tables.sqlite.catalogue import (
+    SQLiteColumn,
+    SQLiteRelation,
+    fold_name,
+    is_same_name,
+    read_relation,
+    read_table,
+    schema_version,
+)
 from tenure.backends.tables.sqlite.keys import Keys, is_usable
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.sql_templates import condition
-from tenure.backends.tables.sqlite.storage_formats import value_of
+from tenure.backends.tables.sqlite.sql_templates import user_condition
+from tenure.backends.tables.sqlite.storage_formats import encode_value
 from tenure.core import checks
-from tenure.core.table.spec import READ_BESIDE, Role, TableSpec, quoted
+from tenure.core.table.spec import USER_TABLE_ROLES, Role, TableSpec, quote_identifier
 from tenure.errors import ConfigurationError
 
-FIRST = (Role.STATE, Role.LEASED_UNTIL, Role.FENCE, Role.TOKEN)
+CLAIM_ROLES = (Role.STATE, Role.LEASED_UNTIL, Role.FENCE, Role.TOKEN)
 """Without these nothing is claimed, whatever else is given up."""
 
-ADDED = (*FIRST, *(role for role in Role if role not in {*FIRST, Role.CREATED_AT}))
+ADDED_ROLES = (*CLAIM_ROLES, *(role for role in Role if role not in {*CLAIM_ROLES, Role.CREATED_AT}))
 """The roles whose columns `migrate` adds, if they are missing."""
 
-EMPTIED = (
+NULLABLE_ROLES = (
     Role.LEASED_UNTIL,
     Role.WORKER,
     Role.TOKEN,
@@ -30,27 +38,31 @@ EMPTIED = (
 )
 """The roles whose columns are emptied at times."""
 
-NUMBERS = frozenset({Role.ATTEMPTS, Role.CRASHES, Role.FENCE, Role.PRIORITY})
-TEXTS = frozenset({Role.TOKEN, Role.WORKER, Role.ERROR, Role.RECORD})
+INTEGER_ROLES = frozenset({Role.ATTEMPTS, Role.CRASHES, Role.FENCE, Role.PRIORITY})
+TEXT_ROLES = frozenset({Role.TOKEN, Role.WORKER, Role.ERROR, Role.RECORD})
 
-MIGRATE = "call migrate(), or run what `tenure sql schema` prints"
+MIGRATE_REMEDY = "call migrate(), or run the output of `tenure sql schema`"
 
 
-def fitted(db: sqlite3.Connection, spec: TableSpec) -> Layout:
+def read_layout(db: sqlite3.Connection, spec: TableSpec) -> Layout:
     """Return the layout of a table as it is now, or raise if it cannot be told."""
-    table = table_of(db, spec)
-    companion = None if spec.companion is None else thing_of(db, spec.companion)
+    table = read_table(db, spec)
+    companion = None if spec.companion is None else read_relation(db, spec.companion)
     if companion is not None and companion.kind != "table":
-        raise ConfigurationError(f"sidecar {companion.name!r} is a {companion.kind}; give the companion another name")
-    if spec.companion is not None and is_same(spec.companion, table.name):
-        raise ConfigurationError(f"sidecar {spec.companion!r} is the table itself; give the companion another name")
-    _refuse_unknown(table, spec)
+        raise ConfigurationError(
+            f"sidecar {companion.name!r} is a {companion.kind}; use another name for the sidecar table"
+        )
+    if spec.companion is not None and is_same_name(spec.companion, table.name):
+        raise ConfigurationError(
+            f"sidecar {spec.companion!r} is the table itself; use another name for the sidecar table"
+        )
+    _reject_unknown_columns(table, spec)
     for name, value in spec.on_retry.items():
-        value_of(f"on_retry[{name!r}]", value)
-    for state, word in spec.words.items():
-        value_of(f"states[{state.value!r}]", word)
+        encode_value(f"on_retry[{name!r}]", value)
+    for state, word in spec.state_values.items():
+        encode_value(f"states[{state.value!r}]", word)
     columns = tuple(column for name in spec.key if (column := table.column(name)) is not None)
-    _refuse_key(table, columns)
+    _reject_key(table, columns)
     return Layout(
         spec=spec,
         table=table,
@@ -64,85 +76,97 @@ def fitted(db: sqlite3.Connection, spec: TableSpec) -> Layout:
 def check_conditions(db: sqlite3.Connection, layout: Layout) -> None:
     """Raise for a condition of the user's that the file cannot make anything of."""
     for option in ("where", "done_if"):
-        place = f"main.{quoted(layout.table.name)} as {quoted(layout.spec.name)}"
-        text = f"explain select 1 from {place} where {condition(layout, option)}"  # noqa: S608 - the names are quoted
+        source = f"main.{quote_identifier(layout.table.name)} as {quote_identifier(layout.spec.name)}"
+        text = f"explain select 1 from {source} where {user_condition(layout, option)}"  # noqa: S608 - the names are quoted
         try:
             db.execute(text, layout.values()).fetchall()
         except (sqlite3.OperationalError, sqlite3.ProgrammingError) as exc:
             if is_busy(exc):
                 raise
             raise ConfigurationError(
-                f"{option} of table {layout.spec.shown!r} cannot be used: {exc}; "
-                "write a condition on its columns, with values as :name"
+                f"invalid {option} of table {layout.spec.display_name!r}: {exc}; "
+                "write a condition on the columns of the table, with values as :name"
             ) from exc
 
 
-def _refuse_unknown(table: Thing, spec: TableSpec) -> None:
+def _reject_unknown_columns(table: SQLiteRelation, spec: TableSpec) -> None:
     """Raise for a column that is named and not there, unless `migrate` adds it."""
     named = [
         *(("id", name) for name in spec.key),
         *(("order_by", each.column) for each in spec.order_by),
         *(("on_retry", name) for name in spec.on_retry),
-        *((f"columns[{role.value!r}]", name) for role, name in spec.columns.items() if _is_of_the_user(spec, role)),
+        *((f"columns[{role.value!r}]", name) for role, name in spec.columns.items() if _is_user_column(spec, role)),
     ]
-    to_be_added = {folded(name) for role, name in spec.columns.items() if not _is_of_the_user(spec, role)}
+    to_be_added = {fold_name(name) for role, name in spec.columns.items() if not _is_user_column(spec, role)}
     for option, name in named:
-        if table.column(name) is None and folded(name) not in to_be_added:
+        if table.column(name) is None and fold_name(name) not in to_be_added:
             raise ConfigurationError(
                 f"{option}: table {table.name!r} has no column {name!r}"
-                f"{checks.nearest(name, table.names) or '; it has ' + ', '.join(table.names)}"
+                f"{checks.did_you_mean(name, table.column_names) or '; the table has ' + ', '.join(table.column_names)}"
             )
 
 
-def _is_of_the_user(spec: TableSpec, role: Role) -> bool:
+def _is_user_column(spec: TableSpec, role: Role) -> bool:
     """Tell whether only the user can make the column of a role."""
-    return role is Role.CREATED_AT or (spec.is_sidecar and role in READ_BESIDE)
+    return role is Role.CREATED_AT or (spec.is_sidecar and role in USER_TABLE_ROLES)
 
 
-def _refuse_key(table: Thing, columns: tuple[Column, ...]) -> None:
+def _reject_key(table: SQLiteRelation, columns: tuple[SQLiteColumn, ...]) -> None:
     for each in columns:
         if not is_usable(each):
             raise ConfigurationError(
-                f"id: column {each.name!r} of {table.name!r} is of type {each.type or 'none'!r}; "
-                "a key is of whole numbers or text: declare it integer or text"
+                f"id: key column {each.name!r} of {table.name!r} has type {each.type or 'none'!r}; "
+                "declare the column as integer or text"
             )
     if not table.is_unique(each.name for each in columns):
         names = ", ".join(each.name for each in columns)
         raise ConfigurationError(
-            f"id: several rows of {table.name!r} may have the same {names}; name the primary key, or make a unique "
-            "index of these columns"
+            f"id: no unique index on {names} of {table.name!r}, so keys may repeat; use the primary key, or create a "
+            "unique index on these columns"
         )
 
 
-def _findings(spec: TableSpec, table: Thing, companion: Thing | None) -> Iterator[Finding]:
+def _findings(spec: TableSpec, table: SQLiteRelation, companion: SQLiteRelation | None) -> Iterator[Finding]:
     if spec.companion is not None and companion is None:
-        yield _error("companion", f"there is no table {spec.companion!r} beside {table.name!r} yet", MIGRATE)
+        yield _error_finding(
+            "companion", f"sidecar table {spec.companion!r} of {table.name!r} does not exist", MIGRATE_REMEDY
+        )
         return
     kept = table if companion is None else companion
-    places = {role: table if role in READ_BESIDE else kept for role in ADDED if spec.column(role) is not None}
-    columns = {role: place.column(str(spec.column(role))) for role, place in places.items()}
+    relations = {
+        role: table if role in USER_TABLE_ROLES else kept for role in ADDED_ROLES if spec.column(role) is not None
+    }
+    columns = {role: relation.column(str(spec.column(role))) for role, relation in relations.items()}
     missing = [f"{spec.column(role)!r} for {role}" for role, column in columns.items() if column is None]
     if missing:
         is_one = len(missing) == 1
-        yield _error("columns", f"there {'is no column' if is_one else 'are no columns'} {', '.join(missing)}", MIGRATE)
+        yield _error_finding(
+            "columns", f"missing {'column' if is_one else 'columns'} {', '.join(missing)}", MIGRATE_REMEDY
+        )
     for role, column in columns.items():
         if column is not None:
-            yield from _of_a_column(places[role], role, column)
+            yield from _check_column(relations[role], role, column)
 
 
-def _of_a_column(table: Thing, role: Role, column: Column) -> Iterator[Finding]:
-    shown = f"column {column.name!r} of {table.name!r}, which plays {role.value!r},"
+def _check_column(table: SQLiteRelation, role: Role, column: SQLiteColumn) -> Iterator[Finding]:
+    shown = f"column {column.name!r} of {table.name!r} (role {role.value})"
     if column.is_generated:
-        yield _error(f"column {role}", f"{shown} is generated, so it cannot be written", "name another column")
-    elif role in EMPTIED and column.is_required:
-        yield _error(
-            f"column {role}", f"{shown} is not null, and has no value at times", "drop the constraint, or name another"
+        yield _error_finding(f"column {role}", f"{shown} is generated and cannot be written", "use another column")
+    elif role in NULLABLE_ROLES and column.is_required:
+        yield _error_finding(
+            f"column {role}",
+            f"{shown} is not null, but tenure sets it to null",
+            "drop the constraint, or use another column",
         )
-    if role in NUMBERS and column.affinity in {"text", "real"}:
-        yield _error(f"column {role}", f"{shown} is of type {column.type!r}; it has whole numbers", "make it integer")
-    if role in TEXTS and column.affinity in {"integer", "real"}:
-        yield _error(f"column {role}", f"{shown} is of type {column.type!r}; it has texts", "make it text")
+    if role in INTEGER_ROLES and column.affinity in {"text", "real"}:
+        yield _error_finding(
+            f"column {role}", f"{shown} has type {column.type!r}, but must hold integers", "declare it as integer"
+        )
+    if role in TEXT_ROLES and column.affinity in {"integer", "real"}:
+        yield _error_finding(
+            f"column {role}", f"{shown} has type {column.type!r}, but must hold text", "declare it as text"
+        )
 
 
-def _error(about: str, text: str, remedy: str) -> Finding:
-    return Finding(gravity=Gravity.ERROR, about=about, text=text, remedy=remedy)
+def _error_finding(about: str, text: str, remedy: str) -> Finding:
+    return Finding(severity=Severity.ERROR, about=about, text=text, remedy=remedy)

@@ -7,40 +7,41 @@ tell, it allows.
 import sqlite3
 from collections.abc import Iterator
 
-from tenure.backends.tables.sqlite.catalogue import is_same
+from tenure.backends.tables.sqlite.catalogue import is_same_name
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.sql_templates import parts_of
+from tenure.backends.tables.sqlite.sql_templates import load_templates
 from tenure.core.job import State
-from tenure.core.table.condition import Token, tokens
-from tenure.core.table.spec import Role, quoted
+from tenure.core.table.condition import Token, tokenize
+from tenure.core.table.spec import Role, quote_identifier
 
 
-def refused_words(db: sqlite3.Connection, layout: Layout) -> Iterator[tuple[State, str]]:
+def rejected_states(db: sqlite3.Connection, layout: Layout) -> Iterator[tuple[State, str]]:
     """Yield each state whose word a constraint refuses, with the text of that."""
     column = layout.column(Role.STATE)
-    if column is None or layout.kept is None:
+    if column is None or layout.home is None:
         return
-    (text,) = db.execute(parts_of(__package__, "catalogue")["text"], {"table": layout.kept.name}).fetchone()
-    for check in checks_of(text):
+    (text,) = db.execute(load_templates(__package__, "catalogue")["text"], {"table": layout.home.name}).fetchone()
+    for check in check_expressions(text):
         for state in State:
             values = [
-                f"{layout.word(state) if is_same(each.name, column.name) else 'null'} as {quoted(each.name)}"
-                for each in layout.kept.columns
+                f"{layout.state_literal(state) if is_same_name(each.name, column.name) else 'null'} as "
+                f"{quote_identifier(each.name)}"
+                for each in layout.home.columns
             ]
             row = f"select {', '.join(values)}"
-            if _is_false(db, f"select {check} from ({row}) as {quoted(layout.kept.name)}"):  # noqa: S608 - its own text
+            if _is_false(db, f"select {check} from ({row}) as {quote_identifier(layout.home.name)}"):  # noqa: S608 - its own text
                 yield state, check.removeprefix("(").removesuffix(")").strip()
 
 
-def checks_of(text: str) -> Iterator[str]:
+def check_expressions(text: str) -> Iterator[str]:
     """Yield what stands in each `check (…)` of a table's text, with its parentheses."""
-    found = [each for each in tokens(text) if each.kind != "comment"]
-    for place, each in enumerate(found):
+    found = [each for each in tokenize(text) if each.kind != "comment"]
+    for position, each in enumerate(found):
         if each.kind == "plain" and each.text.lower() == "check":
-            yield _parenthesis(found[place + 1 :])
+            yield _first_parenthesised(found[position + 1 :])
 
 
-def _parenthesis(following: list[Token]) -> str:
+def _first_parenthesised(following: list[Token]) -> str:
     """Return the first parenthesis, whole."""
     depth, text = 0, ""
     for each in following:
@@ -51,9 +52,9 @@ def _parenthesis(following: list[Token]) -> str:
     return text.strip()
 
 
-def _is_false(db: sqlite3.Connection, text: str) -> bool:
+def _is_false(db: sqlite3.Connection, query: str) -> bool:
     try:
-        (answer,) = db.execute(text).fetchone()
-    except sqlite3.Error:  # it needs more than one row can tell
+        (answer,) = db.execute(query).fetchone()
+    except sqlite3.Error:  # the expression cannot be evaluated on a synthetic row
         return False
     return answer is not None and not answer

@@ -5,47 +5,55 @@ import math
 import sqlite3
 from collections.abc import Iterator
 
-from tenure.backends.sqlite.timestamps import text_of
-from tenure.backends.tables.sqlite.catalogue import Column, folded
-from tenure.backends.tables.sqlite.column_checks import ADDED
-from tenure.backends.tables.sqlite.indexes import duplicates, indexes, missing_indexes
+from tenure.backends.sqlite.timestamps import format_timestamp
+from tenure.backends.tables.sqlite.catalogue import SQLiteColumn, fold_name
+from tenure.backends.tables.sqlite.column_checks import ADDED_ROLES
+from tenure.backends.tables.sqlite.indexes import duplicates_query, missing_indexes, required_indexes
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.sql_templates import fragments_of, parts_of
-from tenure.backends.tables.sqlite.storage_formats import moment_form
+from tenure.backends.tables.sqlite.sql_templates import load_templates, table_fragments
+from tenure.backends.tables.sqlite.storage_formats import timestamp_format
 from tenure.core import checks
 from tenure.core.job import State
-from tenure.core.table.spec import Role, TableSpec, quoted
+from tenure.core.table.spec import Role, TableSpec, quote_identifier
 from tenure.errors import ConfigurationError
 
-NEAR, NEAR_FOR_THE_STATE = 0.85, 0.7
+TYPO_CUTOFF, STATE_TYPO_CUTOFF = 0.85, 0.7
 """How alike two names are that are taken for one and a slip of it."""
 
-NUMBER = "integer not null default 0"
-DEFINITIONS = {Role.ATTEMPTS: NUMBER, Role.CRASHES: NUMBER, Role.FENCE: NUMBER, Role.PRIORITY: NUMBER}
+COUNTER_DEFINITION = "integer not null default 0"
+COLUMN_DEFINITIONS = {
+    Role.ATTEMPTS: COUNTER_DEFINITION,
+    Role.CRASHES: COUNTER_DEFINITION,
+    Role.FENCE: COUNTER_DEFINITION,
+    Role.PRIORITY: COUNTER_DEFINITION,
+}
 
 
-def schema(layout: Layout) -> list[str]:
+def schema_statements(layout: Layout) -> list[str]:
     """Return all that `migrate` makes, whether it is there or not; a column of the user's own only if it is not."""
     if layout.spec.is_sidecar:
-        return [_companion(layout), *(each.text() for each in indexes(layout))]
+        return [_create_sidecar_statement(layout), *(each.create_statement() for each in required_indexes(layout))]
     is_ours = [role for role in _added_roles(layout) if role not in layout.spec.columns and role is not Role.STATE]
     made = [role for role in _added_roles(layout) if role in is_ours or layout.column(role) is None]
-    return [*(_added(layout, role) for role in made), *(each.text() for each in indexes(layout))]
+    return [
+        *(_add_column_statement(layout, role) for role in made),
+        *(each.create_statement() for each in required_indexes(layout)),
+    ]
 
 
-def outstanding(
+def pending_statements(
     db: sqlite3.Connection, layout: Layout, now: int, adopt_running_after: float | None = None
 ) -> list[str]:
     """Return what `migrate` is to run."""
-    refuse_near(layout)
-    statements = [*_missing(layout), *(each.text() for each in missing_indexes(db, layout))]
+    reject_typos(layout)
+    statements = [*_missing_statements(layout), *(each.create_statement() for each in missing_indexes(db, layout))]
     if adopt_running_after is not None:
         seconds = checks.seconds("adopt_running_after", adopt_running_after)
-        statements += [_adopt(layout, now, seconds)] if _has_to_adopt(db, layout) else []
+        statements += [_adopt_statement(layout, now, seconds)] if _has_rows_to_adopt(db, layout) else []
     return statements
 
 
-def run(db: sqlite3.Connection, spec: TableSpec, statement: str) -> None:
+def run_statement(db: sqlite3.Connection, spec: TableSpec, statement: str) -> None:
     """Run one of these statements, or raise for rows that stand against it."""
     try:
         db.execute(statement)
@@ -53,90 +61,92 @@ def run(db: sqlite3.Connection, spec: TableSpec, statement: str) -> None:
         if spec.output is None:
             raise
         raise ConfigurationError(
-            f"output: {exc}; the unique index can be made when the rows that are there twice are one each; "
-            f"find them by: {duplicates(spec.output)}"
+            f"cannot create the unique index of the output: {exc}; delete the duplicate rows, then migrate; this query "
+            f"lists the duplicates: {duplicates_query(spec.output)}"
         ) from exc
 
 
-def refuse_near(layout: Layout) -> None:
+def reject_typos(layout: Layout) -> None:
     """Raise before a column is added whose name is very near to that of one that is there."""
     if layout.spec.is_sidecar:
         return
-    playing = {folded(str(layout.spec.column(role))) for role in Role} | {folded(name) for name in layout.spec.key}
-    others = [each.name for each in layout.table.columns if folded(each.name) not in playing]
+    used_names = {fold_name(str(layout.spec.column(role))) for role in Role} | {
+        fold_name(name) for name in layout.spec.key
+    }
+    others = [each.name for each in layout.table.columns if fold_name(each.name) not in used_names]
     for role in _added_roles(layout):
         name = str(layout.spec.column(role))
         is_named = role in layout.spec.columns or role is Role.STATE
         if layout.column(role) is not None or not is_named:
             continue
-        cutoff = NEAR_FOR_THE_STATE if role is Role.STATE else NEAR
+        cutoff = STATE_TYPO_CUTOFF if role is Role.STATE else TYPO_CUTOFF
         if near := difflib.get_close_matches(name, others, n=1, cutoff=cutoff):
             raise ConfigurationError(
-                f"table {layout.table.name!r} has no column {name!r} to play {role.value!r}, but has {near[0]!r}; if "
-                f"that is meant, write columns={{{role.value!r}: {near[0]!r}}}, else add the column by hand"
+                f"table {layout.table.name!r} has no column {name!r} for role {role.value!r}, but has {near[0]!r}; "
+                f"to use that column pass columns={{{role.value!r}: {near[0]!r}}}, else add the column by hand"
             )
 
 
 def _added_roles(layout: Layout) -> list[Role]:
-    return [role for role in ADDED if layout.spec.column(role) is not None]
+    return [role for role in ADDED_ROLES if layout.spec.column(role) is not None]
 
 
-def _missing(layout: Layout) -> Iterator[str]:
+def _missing_statements(layout: Layout) -> Iterator[str]:
     if layout.spec.is_sidecar:
         if layout.companion is None:
-            yield _companion(layout)
+            yield _create_sidecar_statement(layout)
         return
     for role in _added_roles(layout):
         if layout.column(role) is None:
-            yield _added(layout, role)
+            yield _add_column_statement(layout, role)
 
 
-def _added(layout: Layout, role: Role) -> str:
-    definition = DEFINITIONS.get(role, "text")
+def _add_column_statement(layout: Layout, role: Role) -> str:
+    definition = COLUMN_DEFINITIONS.get(role, "text")
     if role is Role.STATE:
-        kind = "integer" if isinstance(layout.spec.words[State.QUEUED], int) else "text"
-        definition = f"{kind} not null default {layout.word(State.QUEUED)}"
-    return parts_of(__package__, "ddl")["add column"].format(
-        table=f"main.{quoted(layout.table.name)}",
-        column=quoted(str(layout.spec.column(role))),
+        kind = "integer" if isinstance(layout.spec.state_values[State.QUEUED], int) else "text"
+        definition = f"{kind} not null default {layout.state_literal(State.QUEUED)}"
+    return load_templates(__package__, "ddl")["add column"].format(
+        table=f"main.{quote_identifier(layout.table.name)}",
+        column=quote_identifier(str(layout.spec.column(role))),
         definition=definition,
     )
 
 
-def _companion(layout: Layout) -> str:
-    columns = [f"{quoted(each.name)} {_key_type(each)} not null" for each in layout.keys.columns]
-    return parts_of(__package__, "ddl")["companion"].format(
-        companion=f"main.{quoted(str(layout.spec.companion))}",
+def _create_sidecar_statement(layout: Layout) -> str:
+    columns = [f"{quote_identifier(each.name)} {_key_type(each)} not null" for each in layout.keys.columns]
+    return load_templates(__package__, "ddl")["companion"].format(
+        companion=f"main.{quote_identifier(str(layout.spec.companion))}",
         key_columns=",\n  ".join(columns),
-        key=", ".join(quoted(name) for name in layout.spec.key),
+        key=", ".join(quote_identifier(name) for name in layout.spec.key),
     )
 
 
-def _key_type(column: Column) -> str:
+def _key_type(column: SQLiteColumn) -> str:
     """Return a type that compares as that of the user's column does."""
     return "uuid" if column.affinity == "numeric" else column.affinity
 
 
-def _has_to_adopt(db: sqlite3.Connection, layout: Layout) -> bool:
+def _has_rows_to_adopt(db: sqlite3.Connection, layout: Layout) -> bool:
     if layout.column(Role.STATE) is None:
         return False
     has_lease = layout.column(Role.LEASED_UNTIL) is not None
     which = "has running without a lease" if has_lease else "has running"
-    (found,) = db.execute(parts_of(__package__, "ddl")[which].format(**fragments_of(layout))).fetchone()
+    (found,) = db.execute(load_templates(__package__, "ddl")[which].format(**table_fragments(layout))).fetchone()
     return bool(found)
 
 
-def _adopt(layout: Layout, now: int, seconds: float) -> str:
-    started_at = quoted(str(layout.spec.column(Role.STARTED_AT)))
-    if moment_form(layout.column(Role.STARTED_AT)) != "text":
+def _adopt_statement(layout: Layout, now: int, seconds: float) -> str:
+    started_at = quote_identifier(str(layout.spec.column(Role.STARTED_AT)))
+    if timestamp_format(layout.column(Role.STARTED_AT)) != "text":
         started_at = f"strftime('%Y-%m-%d %H:%M:%f', {started_at}, 'unixepoch')"
-    since = f"coalesce({started_at}, '{text_of(now)}')"
+    since = f"coalesce({started_at}, '{format_timestamp(now)}')"
     later = f"'+{seconds:f} seconds'"
-    match moment_form(layout.column(Role.LEASED_UNTIL)):
+    match timestamp_format(layout.column(Role.LEASED_UNTIL)):
         case "whole":
             ends_at = f"cast(strftime('%s', {since}, '+{math.ceil(seconds)} seconds') as integer)"
         case "fraction":
             ends_at = f"(julianday({since}, {later}) - 2440587.5) * 86400.0"
         case _:
             ends_at = f"strftime('%Y-%m-%d %H:%M:%f', {since}, {later}) || '000'"
-    return parts_of(__package__, "ddl")["adopt"].format(**fragments_of(layout), ends_at=ends_at)
+    return load_templates(__package__, "ddl")["adopt"].format(**table_fragments(layout), ends_at=ends_at)

@@ -1,4 +1,4 @@
--- What is made beside the rows: columns, a companion, indexes.
+-- DDL: columns, the sidecar table, indexes.
 
 -- name: add column
 alter table {table} add column {column} {definition}
@@ -30,7 +30,7 @@ from main.sqlite_master
 where type = 'index'
 
 -- name: adopt
--- Rows that run without a lease get one, which ends so long after they were started, or after now.
+-- Give a lease to running rows without one. The lease expires a given time after the start, or after now.
 update {kept}
 set {leased_until} = {ends_at}
 where {state} = {as_running} and {leased_until} is null

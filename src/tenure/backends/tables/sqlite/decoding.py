@@ -9,22 +9,22 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-UNDECODABLE = "Could not decode to UTF-8"
+DECODE_ERROR = "Could not decode to UTF-8"
 
 
-def read(db: sqlite3.Connection, action: Callable[[], T]) -> T:
+def read_tolerantly(db: sqlite3.Connection, action: Callable[[], T]) -> T:
     """Do what reads rows, and if they have such texts do it again so that they are read."""
     try:
         return action()
     except sqlite3.OperationalError as exc:
-        if UNDECODABLE not in str(exc):
+        if DECODE_ERROR not in str(exc):
             raise
-    before, db.text_factory = db.text_factory, _text
+    before, db.text_factory = db.text_factory, _decode_text
     try:
         return action()
     finally:
         db.text_factory = before
 
 
-def _text(content: bytes) -> str:
+def _decode_text(content: bytes) -> str:
     return content.decode(errors="surrogateescape")

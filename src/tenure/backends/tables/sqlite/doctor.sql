@@ -1,7 +1,7 @@
--- Look for what is wrong with the rows. Each looks at a bounded number of what it finds.
+-- Find problems in the rows. Every query stops after :scan matching rows.
 
 -- name: other states
--- Words that mean none of the states, how often, and a row that has one.
+-- Values that are not a state value, their number of rows, and an example row.
 select word, count(*), min(id)
 from (
   select {its_state} as word, {example} as id
@@ -26,7 +26,7 @@ select count(*), min(id)
 from (select {example} as id from {held_rows} where {is_running} and {its_leased_until} is null limit :scan);
 
 -- name: leases in another form
--- A lease of another kind than tenure writes is never found to have run out.
+-- A lease of another storage class never compares as expired.
 select count(*), min(id)
 from (
   select {example} as id
@@ -67,7 +67,7 @@ from (
 );
 
 -- name: orphans
--- Rows of the companion whose row is gone.
+-- Sidecar rows whose row in the user's table was deleted.
 select count(*)
 from (
   select 1

@@ -1,4 +1,4 @@
--- Prolong leases. Whether a claim is held is looked up first, in the same transaction.
+-- Extend leases. The same transaction has checked that the claim is held.
 
 -- name: extend
 -- A lease is never shortened.

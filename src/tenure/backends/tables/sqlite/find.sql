@@ -1,7 +1,7 @@
--- Show rows page by page, in their order or the reverse.
+-- Read rows page by page, in order or in reverse.
 
 -- name: page
--- At most :scan rows are read, and no more than the page takes.
+-- Reads at most :scan rows; the caller stops when the page is full.
 select
   {places},
   {columns}

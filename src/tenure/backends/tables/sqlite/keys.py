@@ -9,46 +9,46 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.backends.tables.sqlite.catalogue import Column
+from tenure.backends.tables.sqlite.catalogue import SQLiteColumn
 from tenure.core import checks
 
-SMALLEST, GREATEST = -(2**63), 2**63 - 1
+SMALLEST_INTEGER, GREATEST_INTEGER = -(2**63), 2**63 - 1
 
-Key = tuple[Any, ...]
+KeyValues = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
     """The columns of a key, whole numbers or texts."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[SQLiteColumn, ...]
 
     def id_of(self, key: Sequence[Any]) -> str:
         texts = [str(each) for each in key]
         return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
 
-    def key_of(self, id: str) -> Key | None:
+    def key_of(self, id: str) -> KeyValues | None:
         """Return the key that an id means, or None for one that no row can have."""
-        if checks.clean(id) != id:
+        if checks.replace_unstorable(id) != id:
             return None
-        texts = [id] if len(self.columns) == 1 else _list_of(id)
+        texts = [id] if len(self.columns) == 1 else _parse_list(id)
         if len(texts) != len(self.columns):
             return None
-        key = tuple(_value_of(column, text) for column, text in zip(self.columns, texts, strict=True))
+        key = tuple(_parse_value(column, text) for column, text in zip(self.columns, texts, strict=True))
         return None if None in key or self.id_of(key) != id else key
 
 
-def is_usable(column: Column) -> bool:
+def is_usable(column: SQLiteColumn) -> bool:
     """Tell whether ids can be made of a column: of whole numbers, or of texts."""
     return column.affinity in {"integer", "text"} or column.type.upper() == "UUID"
 
 
-def kind_of(column: Column) -> str:
+def storage_class_of(column: SQLiteColumn) -> str:
     """Return which values of a column can be a key: what `typeof` calls them."""
     return "integer" if column.affinity == "integer" else "text"
 
 
-def _list_of(id: str) -> list[str]:
+def _parse_list(id: str) -> list[str]:
     try:
         found = json.loads(id)
     except ValueError:
@@ -56,8 +56,8 @@ def _list_of(id: str) -> list[str]:
     return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
 
 
-def _value_of(column: Column, text: str) -> str | int | None:
-    if kind_of(column) == "text":
+def _parse_value(column: SQLiteColumn, text: str) -> str | int | None:
+    if storage_class_of(column) == "text":
         return text
     is_number = re.fullmatch(r"-?[0-9]{1,19}", text) is not None
-    return int(text) if is_number and SMALLEST <= int(text) <= GREATEST else None
+    return int(text) if is_number and SMALLEST_INTEGER <= int(text) <= GREATEST_INTEGER else None

@@ -10,28 +10,28 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tenure.backends.tables.protocol import Finding, Gravity
-from tenure.backends.tables.sqlite.catalogue import Column, Thing, folded
-from tenure.backends.tables.sqlite.keys import Key, Keys
-from tenure.backends.tables.sqlite.storage_formats import moment_form, reached, value_of, written_moment
+from tenure.backends.tables.protocol import Finding, Severity
+from tenure.backends.tables.sqlite.catalogue import SQLiteColumn, SQLiteRelation, fold_name
+from tenure.backends.tables.sqlite.keys import Keys, KeyValues
+from tenure.backends.tables.sqlite.storage_formats import encode_now, encode_timestamp, encode_value, timestamp_format
 from tenure.core.job import State
-from tenure.core.table.spec import READ_BESIDE, Order, Role, TableSpec, quoted
+from tenure.core.table.spec import USER_TABLE_ROLES, Order, Role, TableSpec, quote_identifier
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class SortTerm:
     """What rows are sorted by: a column of the user's, or whether that has no value."""
 
     column: str
     is_descending: bool = False
-    tells_nulls: bool = False
+    is_null_test: bool = False
 
-    def text(self, table: str = "") -> str:
-        place = f"{table}.{quoted(self.column)}" if table else quoted(self.column)
-        return f"({place} is null)" if self.tells_nulls else place
+    def expression(self, table: str = "") -> str:
+        column = f"{table}.{quote_identifier(self.column)}" if table else quote_identifier(self.column)
+        return f"({column} is null)" if self.is_null_test else column
 
-    def sorted(self, table: str = "", *, is_reversed: bool = False) -> str:
-        return f"{self.text(table)} desc" if self.is_descending != is_reversed else self.text(table)
+    def sort_item(self, table: str = "", *, is_reversed: bool = False) -> str:
+        return f"{self.expression(table)} desc" if self.is_descending != is_reversed else self.expression(table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,91 +39,91 @@ class Layout:
     """A table as it is. What keeps it from being used is among the findings."""
 
     spec: TableSpec
-    table: Thing
-    companion: Thing | None
+    table: SQLiteRelation
+    companion: SQLiteRelation | None
     keys: Keys
     findings: tuple[Finding, ...]
     schema_version: int
-    texts: dict[str, str] = field(default_factory=dict)
+    statements: dict[str, str] = field(default_factory=dict)
     """Statements that were made for it."""
 
     @property
     def faults(self) -> list[Finding]:
-        return [each for each in self.findings if each.gravity is Gravity.ERROR]
+        return [each for each in self.findings if each.severity is Severity.ERROR]
 
     @property
-    def kept(self) -> Thing | None:
+    def home(self) -> SQLiteRelation | None:
         """The table that has the roles; None if it is not there yet."""
         return self.companion if self.spec.is_sidecar else self.table
 
     @cached_property
-    def visible(self) -> list[Column]:
+    def user_columns(self) -> list[SQLiteColumn]:
         """The user's own columns: all but those that tenure added."""
         if self.spec.is_sidecar:
             return list(self.table.columns)
-        added = {folded(str(self.spec.column(role))) for role in Role if role not in self.spec.columns} - {"state"}
-        return [each for each in self.table.columns if folded(each.name) not in added]
+        added = {fold_name(str(self.spec.column(role))) for role in Role if role not in self.spec.columns} - {"state"}
+        return [each for each in self.table.columns if fold_name(each.name) not in added]
 
-    def column(self, role: Role) -> Column | None:
+    def column(self, role: Role) -> SQLiteColumn | None:
         """Return the column that plays a role, if it is there."""
         name = self.spec.column(role)
-        place = self.table if role in READ_BESIDE else self.kept
-        return None if name is None or place is None else place.column(name)
+        relation = self.table if role in USER_TABLE_ROLES else self.home
+        return None if name is None or relation is None else relation.column(name)
 
-    def word(self, state: State) -> str:
+    def state_literal(self, state: State) -> str:
         """Return the word for a state as a literal, so that partial indexes match."""
-        return literal(self.spec.words[state])
+        return quote_literal(self.spec.state_values[state])
 
     @cached_property
     def states(self) -> dict[Any, State]:
         """The states by what is read from the column: a number may stand there as text, and the reverse."""
-        words = {word: state for state, word in self.spec.words.items()}
+        words = {word: state for state, word in self.spec.state_values.items()}
         texts = {str(word): state for word, state in words.items()}
         numbers = {int(text): state for text, state in texts.items() if re.fullmatch("-?[0-9]+", text)}
         column = self.column(Role.STATE)
         beside = {} if column is None else texts if column.affinity == "text" else numbers
         return {**beside, **words}
 
-    def moment(self, role: Role, at: int | None) -> str | int | float | None:
+    def encode_timestamp(self, role: Role, at: int | None) -> str | int | float | None:
         """Return a moment as the column of a role keeps it."""
-        return written_moment(moment_form(self.column(role)), role, at)
+        return encode_timestamp(timestamp_format(self.column(role)), role, at)
 
-    def reached(self, now: int) -> str | int | float:
+    def encode_now(self, now: int) -> str | int | float:
         """Return the present moment, to be compared with leases."""
-        return reached(moment_form(self.column(Role.LEASED_UNTIL)), now)
+        return encode_now(timestamp_format(self.column(Role.LEASED_UNTIL)), now)
 
     @cached_property
-    def order(self) -> list[Term]:
+    def order(self) -> list[SortTerm]:
         """The order in which rows are shown; it ends with the key, so no two rows have the same place."""
         created_at = self.spec.columns.get(Role.CREATED_AT)
         by = self.spec.order_by or (() if created_at is None else (Order(created_at),))
-        named = {folded(each.column) for each in by}
-        rest = [Order(name) for name in self.spec.key if folded(name) not in named]
-        return [term for each in (*by, *rest) for term in self._terms(each)]
+        named = {fold_name(each.column) for each in by}
+        rest = [Order(name) for name in self.spec.key if fold_name(name) not in named]
+        return [term for each in (*by, *rest) for term in self._sort_columns(each)]
 
     @cached_property
-    def claim_order(self) -> list[Term]:
+    def claim_order(self) -> list[SortTerm]:
         """The order in which rows are claimed."""
         priority = self.spec.columns.get(Role.PRIORITY)
-        first = [] if priority is None else self._terms(Order(priority, is_descending=True))
+        first = [] if priority is None else self._sort_columns(Order(priority, is_descending=True))
         return [*first, *self.order]
 
     @cached_property
     def params(self) -> dict[str, Any]:
         """The values that the user's conditions name."""
-        return {f"param_{name}": value_of(f"params[{name!r}]", value) for name, value in self.spec.params.items()}
+        return {f"param_{name}": encode_value(f"params[{name!r}]", value) for name, value in self.spec.params.items()}
 
-    def values(self, key: Key = (), **values: Any) -> dict[str, Any]:
+    def values(self, key: KeyValues = (), **values: Any) -> dict[str, Any]:
         """Return the values of a statement; those of the user's conditions are always among them."""
         return {**self.params, **{f"key_{n}": each for n, each in enumerate(key)}, **values}
 
-    def _terms(self, order: Order) -> Sequence[Term]:
+    def _sort_columns(self, order: Order) -> Sequence[SortTerm]:
         column = self.table.column(order.column)
-        is_in_key = folded(order.column) in {folded(name) for name in self.spec.key}
+        is_in_key = fold_name(order.column) in {fold_name(name) for name in self.spec.key}
         has_nulls = not is_in_key and (column is None or not column.is_never_null)
-        term = Term(order.column, order.is_descending)
-        return [Term(order.column, tells_nulls=True), term] if has_nulls else [term]
+        term = SortTerm(order.column, order.is_descending)
+        return [SortTerm(order.column, is_null_test=True), term] if has_nulls else [term]
 
 
-def literal(word: str | int) -> str:
-    return str(word) if isinstance(word, int) else "'" + word.replace("'", "''") + "'"
+def quote_literal(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
--- Move rows by an operator's hand. Whether a row may move is looked up and decided first, in the same transaction.
+-- Retry or cancel rows for an operator. The same transaction has checked that the state allows the move.
 
 -- name: retry
 update {kept}
@@ -15,7 +15,7 @@ set
 where {is_key};
 
 -- name: clear
--- What a retry sets in the user's own columns.
+-- Set the user's columns listed in `on_retry`.
 update {user}
 set {cleared}
 where {is_key};

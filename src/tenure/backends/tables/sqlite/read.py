@@ -6,61 +6,63 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tenure.backends.protocol import SCAN
-from tenure.backends.sqlite.timestamps import duration, microseconds_of, moment, text_of
-from tenure.backends.sqlite.write_transaction import Write
-from tenure.backends.tables.sqlite import sort_position as places
-from tenure.backends.tables.sqlite.decoding import read
+from tenure.backends.sqlite.timestamps import duration, format_timestamp, parse_timestamp, to_datetime
+from tenure.backends.sqlite.write_transaction import WriteTransaction
+from tenure.backends.tables.sqlite import sort_position
+from tenure.backends.tables.sqlite.decoding import read_tolerantly
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.record import PREVENTED, RECOVERED
-from tenure.backends.tables.sqlite.rows import Stored, job_of, row_of, stored_of
-from tenure.backends.tables.sqlite.sql_templates import aliases_of, statement
+from tenure.backends.tables.sqlite.rows import StoredRow, decode_job, decode_row, find_row
+from tenure.backends.tables.sqlite.sql_templates import fill_statement, table_aliases
 from tenure.core.job import FINISHED, Job, State
-from tenure.core.operations import MOST_AHEAD, Page, Query, Standing, Stats, StatsRow
-from tenure.core.table.spec import Role, quoted
+from tenure.core.operations import MAX_AHEAD_COUNTED, ClaimOutlook, Page, Query, Stats, StatsRow
+from tenure.core.table.spec import Role, quote_identifier
 
 
 def find(db: sqlite3.Connection, layout: Layout, query: Query, now: int) -> Page:
     """Return the jobs that match among the next `SCAN`, at most a page full."""
     label = layout.spec.label
-    if any(asked is not None and label not in asked for asked in (query.queues, query.types)) or query.key is not None:
+    if any(names is not None and label not in names for names in (query.queues, query.types)) or query.key is not None:
         return Page(jobs=[], cursor=None)
-    row, _ = aliases_of(layout)
+    row, _ = table_aliases(layout)
     is_reversed = query.newest_first
-    place = None if query.cursor is None else places.place_of(query.cursor, layout.order)
-    text = statement(
+    position = None if query.cursor is None else sort_position.decode_cursor(query.cursor, layout.order)
+    text = fill_statement(
         layout,
         "find",
         "page",
-        places=places.selected(layout.order, row),
-        is_asked_for=_is_asked_for(layout, query),
-        is_beyond="1" if place is None else places.beyond(layout.order, row, is_reversed=is_reversed),
-        sorting=", ".join(each.sorted(row, is_reversed=is_reversed) for each in layout.order),
+        places=sort_position.select_list(layout.order, row),
+        is_asked_for=_query_condition(layout, query),
+        is_beyond="1"
+        if position is None
+        else sort_position.beyond_condition(layout.order, row, is_reversed=is_reversed),
+        sorting=", ".join(each.sort_item(row, is_reversed=is_reversed) for each in layout.order),
     )
-    values = layout.values(keys=_keys(layout, query), scan=SCAN, **places.values_of(place or ()))
-    return read(db, lambda: _page(layout, query, db.execute(text, values), now))
+    values = layout.values(keys=_query_keys(layout, query), scan=SCAN, **sort_position.position_values(position or ()))
+    return read_tolerantly(db, lambda: _read_page(layout, query, db.execute(text, values), now))
 
 
-def _page(layout: Layout, query: Query, found: Iterable[Sequence[Any]], now: int) -> Page:
+def _read_page(layout: Layout, query: Query, rows: Iterable[Sequence[Any]], now: int) -> Page:
     jobs: list[Job] = []
     width = len(layout.order)
-    for looked_at, row in enumerate(found, start=1):
-        stored = stored_of(layout, row[width:])
-        if _is_wanted(stored, query, now):
-            jobs.append(job_of(layout, stored))
-        if len(jobs) == query.limit or looked_at == SCAN:
-            return Page(jobs=jobs, cursor=places.cursor_of(row[:width]))
+    for examined, row in enumerate(rows, start=1):
+        stored = decode_row(layout, row[width:])
+        if _matches_query(stored, query, now):
+            jobs.append(decode_job(layout, stored))
+        if len(jobs) == query.limit or examined == SCAN:
+            return Page(jobs=jobs, cursor=sort_position.encode_cursor(row[:width]))
     return Page(jobs=jobs, cursor=None)
 
 
 def stats(db: sqlite3.Connection, layout: Layout, now: int) -> Stats:
-    values = layout.values(now=text_of(now), scan=SCAN)
-    due, due_since = db.execute(statement(layout, "stats", "due"), values).fetchone()
-    (scheduled,) = db.execute(statement(layout, "stats", "scheduled"), values).fetchone()
-    found = dict(db.execute(statement(layout, "stats", "found done"), values).fetchall())
-    numbers = {state: _number_of(db, layout, state) for state in State if state is not State.QUEUED}
+    values = layout.values(now=format_timestamp(now), scan=SCAN)
+    due, due_since = db.execute(fill_statement(layout, "stats", "due"), values).fetchone()
+    (scheduled,) = db.execute(fill_statement(layout, "stats", "scheduled"), values).fetchone()
+    found = dict(db.execute(fill_statement(layout, "stats", "found done"), values).fetchall())
+    numbers = {state: _count_state(db, layout, state) for state in State if state is not State.QUEUED}
     if not due and not scheduled and not any(numbers.values()):
         return Stats()
-    since = microseconds_of(due_since)
+    since = parse_timestamp(due_since)
     return Stats(
         rows=(
             StatsRow(
@@ -68,7 +70,7 @@ def stats(db: sqlite3.Connection, layout: Layout, now: int) -> Stats:
                 type=layout.spec.label,
                 due=due,
                 scheduled=scheduled,
-                oldest_due_at=None if since is None else moment(since),
+                oldest_due_at=None if since is None else to_datetime(since),
                 recovered=found.get(RECOVERED, 0),
                 prevented=found.get(PREVENTED, 0),
                 **{state.value: number for state, number in numbers.items()},
@@ -77,61 +79,63 @@ def stats(db: sqlite3.Connection, layout: Layout, now: int) -> Stats:
     )
 
 
-def standing(
+def explain(
     db: sqlite3.Connection,
     layout: Layout,
     id: str,
     queues: Sequence[str] | None,
     types: Sequence[str] | None,
     now: int,
-) -> Standing | None:
-    stored = row_of(Write(db, now), layout, id)
+) -> ClaimOutlook | None:
+    stored = find_row(WriteTransaction(db, now), layout, id)
     if stored is None or stored.state is None:
         return None
     label = layout.spec.label
-    is_asked_for = all(asked is None or label in asked for asked in (queues, types))
-    ahead = _number_ahead(db, layout, stored, now) if stored.is_due(now) and is_asked_for else 0
-    return Standing(now=moment(now), job=job_of(layout, stored), ahead=ahead, is_chosen=stored.is_chosen)
+    includes_table = all(names is None or label in names for names in (queues, types))
+    ahead = _count_ahead(db, layout, stored, now) if stored.is_due(now) and includes_table else 0
+    return ClaimOutlook(
+        now=to_datetime(now), job=decode_job(layout, stored), ahead=ahead, matches_where=stored.matches_where
+    )
 
 
 def claimable_in(db: sqlite3.Connection, layout: Layout, now: int) -> float | None:
     """Return in how many seconds a claim may find something; 0 is now, None is not as things are."""
-    values = layout.values(now=text_of(now))
-    (is_free,) = db.execute(statement(layout, "wait", "is free"), values).fetchone()
+    values = layout.values(now=format_timestamp(now))
+    (is_free,) = db.execute(fill_statement(layout, "wait", "is free"), values).fetchone()
     if is_free:
         return 0.0
-    (due,) = db.execute(statement(layout, "wait", "next due"), values).fetchone()
-    (lease,) = db.execute(statement(layout, "wait", "next lease"), values).fetchone()
-    nearest = [at for at in (microseconds_of(due), microseconds_of(lease)) if at is not None]
+    (due,) = db.execute(fill_statement(layout, "wait", "next due"), values).fetchone()
+    (lease,) = db.execute(fill_statement(layout, "wait", "next lease"), values).fetchone()
+    nearest = [at for at in (parse_timestamp(due), parse_timestamp(lease)) if at is not None]
     return max(0, min(nearest) - now) / 1_000_000 if nearest else None
 
 
-def _is_asked_for(layout: Layout, query: Query) -> str:
+def _query_condition(layout: Layout, query: Query) -> str:
     """Return what of a query the file can tell: the rest is decided on the job."""
-    row, kept = aliases_of(layout)
-    asked = ["1"]
+    row, kept = table_aliases(layout)
+    conditions = ["1"]
     if query.states is not None:
-        words = ", ".join(layout.word(state) for state in State if state in query.states) or "null"
-        state = f"{kept}.{quoted(str(layout.spec.column(Role.STATE)))}"
-        shown = f"coalesce({state}, {layout.word(State.QUEUED)})" if layout.spec.is_sidecar else state
-        asked.append(f"{shown} in ({words})")
+        words = ", ".join(layout.state_literal(state) for state in State if state in query.states) or "null"
+        state = f"{kept}.{quote_identifier(str(layout.spec.column(Role.STATE)))}"
+        shown = f"coalesce({state}, {layout.state_literal(State.QUEUED)})" if layout.spec.is_sidecar else state
+        conditions.append(f"{shown} in ({words})")
     if query.ids is not None:
-        key = [f"{row}.{quoted(name)}" for name in layout.spec.key]
+        key = [f"{row}.{quote_identifier(name)}" for name in layout.spec.key]
         parts = ", ".join(f"json_extract(value, '$[{n}]')" for n in range(len(key)))
-        asked.append(f"({', '.join(key)}) in (select {parts} from json_each(:keys))")  # noqa: S608 - quoted
-    return " and ".join(asked)
+        conditions.append(f"({', '.join(key)}) in (select {parts} from json_each(:keys))")  # noqa: S608 - quoted
+    return " and ".join(conditions)
 
 
-def _keys(layout: Layout, query: Query) -> str | None:
+def _query_keys(layout: Layout, query: Query) -> str | None:
     keys = [layout.keys.key_of(id) for id in query.ids or ()]
     return json.dumps([key for key in keys if key is not None])
 
 
-def _is_wanted(stored: Stored, query: Query, now: int) -> bool:
+def _matches_query(stored: StoredRow, query: Query, now: int) -> bool:
     """Tell whether every condition of a query holds that was not asked of the file."""
     if stored.state is None or (query.ids is not None and stored.id not in query.ids):
         return False
-    if query.worker is not None and stored.shown_worker != query.worker:
+    if query.worker is not None and stored.display_worker != query.worker:
         return False
     if query.attempts_over is not None and stored.attempts <= query.attempts_over:
         return False
@@ -140,28 +144,30 @@ def _is_wanted(stored: Stored, query: Query, now: int) -> bool:
     is_reached = stored.run_at is None or stored.run_at <= now
     if query.due is not None and (stored.state is not State.QUEUED or is_reached != query.due):
         return False
-    return query.since is None or _happened_at(stored) >= now - duration(query.since)
+    return query.since is None or _finished_or_created_at(stored) >= now - duration(query.since)
 
 
-def _happened_at(stored: Stored) -> int:
+def _finished_or_created_at(stored: StoredRow) -> int:
     """Return when a row finished, or if it did not came."""
     at = stored.completed_at if stored.state in FINISHED else None
     return at or stored.created_at or 0
 
 
-def _number_of(db: sqlite3.Connection, layout: Layout, state: State) -> int:
-    is_of_state = f"{quoted(str(layout.spec.column(Role.STATE)))} = {layout.word(state)}"
-    _, kept = aliases_of(layout)
-    text = statement(layout, "stats", "of a state", is_of_state=f"{kept}.{is_of_state}")
+def _count_state(db: sqlite3.Connection, layout: Layout, state: State) -> int:
+    is_of_state = f"{quote_identifier(str(layout.spec.column(Role.STATE)))} = {layout.state_literal(state)}"
+    _, kept = table_aliases(layout)
+    text = fill_statement(layout, "stats", "of a state", is_of_state=f"{kept}.{is_of_state}")
     (number,) = db.execute(text, layout.values(scan=SCAN)).fetchone()
     return int(number)
 
 
-def _number_ahead(db: sqlite3.Connection, layout: Layout, stored: Stored, now: int) -> int:
-    terms, own_name = layout.claim_order, quoted(layout.spec.name)
-    found = statement(layout, "standing", "place", places=places.selected(terms, own_name))
-    place = db.execute(found, layout.values(stored.key)).fetchone()
-    text = statement(layout, "standing", "ahead", is_before=places.beyond(terms, own_name, is_reversed=True))
-    values = layout.values(now=text_of(now), most=MOST_AHEAD, **places.values_of(place))
+def _count_ahead(db: sqlite3.Connection, layout: Layout, stored: StoredRow, now: int) -> int:
+    terms, own_name = layout.claim_order, quote_identifier(layout.spec.name)
+    found = fill_statement(layout, "explain", "place", places=sort_position.select_list(terms, own_name))
+    position = db.execute(found, layout.values(stored.key)).fetchone()
+    text = fill_statement(
+        layout, "explain", "ahead", is_before=sort_position.beyond_condition(terms, own_name, is_reversed=True)
+    )
+    values = layout.values(now=format_timestamp(now), most=MAX_AHEAD_COUNTED, **sort_position.position_values(position))
     (number,) = db.execute(text, values).fetchone()
     return int(number)

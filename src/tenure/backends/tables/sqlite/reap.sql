@@ -1,7 +1,7 @@
--- Which claims to take back; each is ended as `settle` does, or recovered if its work shows.
+-- Select claims to reap. Each claim is then ended with a statement of `settle`, or recovered if `done_if` holds.
 
 -- name: expired
--- Those whose lease ran out, the longest expired first.
+-- Claims with an expired lease, the longest expired first.
 select
   {columns}
 from {held_rows}
@@ -11,7 +11,7 @@ order by {its_leased_until}, {row_key}
 limit :limit;
 
 -- name: of the worker
--- Those of one worker, run out or not.
+-- All claims of one worker, expired or not.
 select
   {columns}
 from {held_rows}

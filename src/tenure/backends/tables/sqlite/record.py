@@ -13,7 +13,7 @@ RECOVERED, PREVENTED = "recovered", "prevented"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class RowRecord:
     cancel_requested: bool = False
     progress: Progress | None = None
     result: str | None = None
@@ -22,11 +22,11 @@ class Record:
     history: tuple[Ending, ...] = ()
     dropped: int = 0
 
-    def of_a_new_claim(self) -> "Record":
+    def for_new_claim(self) -> "RowRecord":
         """Return what a claim leaves of it: the history."""
-        return Record(history=self.history, dropped=self.dropped)
+        return RowRecord(history=self.history, dropped=self.dropped)
 
-    def with_line(self, line: Ending) -> "Record":
+    def with_line(self, line: Ending) -> "RowRecord":
         """Return it with one more line in the history, of which the last are kept."""
         lines = (*self.history, line)
         kept = lines[-HISTORY_KEPT:]
@@ -50,7 +50,7 @@ class Record:
     def result_value(self) -> Any:
         return None if self.result is None else decode(self.result)
 
-    def text(self) -> str | None:
+    def to_json(self) -> str | None:
         """Return it as it is stored; None if there is nothing in it."""
         progress = self.progress
         content: dict[str, Any] = {
@@ -60,36 +60,36 @@ class Record:
             "result_dropped": self.result_dropped or None,
             "found_done": self.found_done,
             "dropped": self.dropped or None,
-            "history": [_line(each) for each in self.history] or None,
+            "history": [_encode_line(each) for each in self.history] or None,
         }
         kept = {name: value for name, value in content.items() if value is not None}
         return json.dumps(kept, ensure_ascii=False, separators=(",", ":")) if kept else None
 
 
-EMPTY = Record()
+EMPTY_RECORD = RowRecord()
 
 
-def record_of(text: object) -> Record:
+def decode_record(text: object) -> RowRecord:
     """Return what is stored; what was damaged by another hand counts as nothing."""
     if text is None:
-        return EMPTY
+        return EMPTY_RECORD
     try:
         found = json.loads(str(text))
         progress = found.get("progress")
-        return Record(
+        return RowRecord(
             cancel_requested=found.get("cancel_requested") is True,
             progress=None if progress is None else Progress(**progress),
             result=found.get("result"),
             result_dropped=found.get("result_dropped") is True,
             found_done=found.get("found_done"),
-            history=tuple(_ending(each) for each in found.get("history", ())),
+            history=tuple(_decode_ending(each) for each in found.get("history", ())),
             dropped=found.get("dropped", 0),
         )
     except (AttributeError, TypeError, ValueError):
-        return EMPTY
+        return EMPTY_RECORD
 
 
-def _line(ending: Ending) -> list[Any]:
+def _encode_line(ending: Ending) -> list[Any]:
     return [
         ending.outcome.value,
         ending.fence,
@@ -101,7 +101,7 @@ def _line(ending: Ending) -> list[Any]:
     ]
 
 
-def _ending(line: Sequence[Any]) -> Ending:
+def _decode_ending(line: Sequence[Any]) -> Ending:
     outcome, fence, ended_at, token, worker, claimed_at, error = line
     return Ending(
         outcome=Outcome(outcome),

@@ -1,8 +1,8 @@
--- End claims; by their holders, and by the reaper.
--- Whether a claim is held is looked up and decided first, in the same transaction; nobody else writes in between.
+-- End claims, for the holder or for `reap`.
+-- The same transaction has checked that the claim is held, and no other writer can come in between.
 
 -- name: complete
--- A completed row keeps its token, which tells a completion sent again, and its worker, who did it.
+-- A completed row keeps the token, which identifies a repeated completion, and the name of the worker.
 update {kept}
 set
   {state} = {as_completed},
@@ -12,7 +12,7 @@ set
 where {is_key};
 
 -- name: recover
--- The work was found done after its holder died. Without a token: that one has lost it.
+-- The work was done before the claim expired. The token is cleared: the holder has lost the claim.
 update {kept}
 set
   {state} = {as_completed},
@@ -37,7 +37,7 @@ set
 where {is_key};
 
 -- name: wait
--- When a row that ended is due again.
+-- Set when a requeued row is due again.
 update {kept}
 set {run_at} = :run_at
 where {is_key};

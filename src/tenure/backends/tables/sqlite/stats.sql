@@ -1,7 +1,7 @@
--- Count the rows by state, each number up to a bound.
+-- Count the rows by state, each number up to :scan.
 
 -- name: due
--- How many are due, and the moment since when the first of them is.
+-- The number of due rows, and the time since when the oldest is due.
 select count(*), min(at)
 from (
   select {due_since} as at
@@ -32,7 +32,7 @@ from (
 );
 
 -- name: found done
--- How many of the completed were so, for each way in which that was found.
+-- The number of completed rows by `found_done`: recovered or prevented.
 select found, count(*)
 from (
   select {found_done} as found

@@ -6,54 +6,60 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from tenure.backends.sqlite.timestamps import text_of
-from tenure.backends.tables.sqlite.catalogue import Column
+from tenure.backends.sqlite.timestamps import format_timestamp
+from tenure.backends.tables.sqlite.catalogue import SQLiteColumn
 from tenure.core import checks
 from tenure.core.table.spec import Role
 from tenure.errors import ConfigurationError
 
-SECOND = 1_000_000
-GREATEST = 2**63 - 1
+MICROSECONDS_PER_SECOND = 1_000_000
+GREATEST_INTEGER = 2**63 - 1
 
-ROUNDED_UP = frozenset({Role.LEASED_UNTIL, Role.RUN_AT})
+ROUNDED_UP_ROLES = frozenset({Role.LEASED_UNTIL, Role.RUN_AT})
 """Where a moment in whole seconds is rather late than early."""
 
 
-def moment_form(column: Column | None) -> str:
+def timestamp_format(column: SQLiteColumn | None) -> str:
     """Return how a column keeps moments: as whole seconds, seconds with a fraction, or a text."""
     return {"integer": "whole", "real": "fraction"}.get("text" if column is None else column.affinity, "text")
 
 
-def written_moment(form: str, role: Role, at: int | None) -> str | int | float | None:
+def encode_timestamp(column_format: str, role: Role, at: int | None) -> str | int | float | None:
     """Return a moment in microseconds as a column of this form keeps it."""
     if at is None:
         return None
-    match form:
+    match column_format:
         case "whole":
-            return -(-at // SECOND) if role in ROUNDED_UP else at // SECOND
+            return -(-at // MICROSECONDS_PER_SECOND) if role in ROUNDED_UP_ROLES else at // MICROSECONDS_PER_SECOND
         case "fraction":
-            return at / SECOND
+            return at / MICROSECONDS_PER_SECOND
         case _:
-            return text_of(at)
+            return format_timestamp(at)
 
 
-def reached(form: str, now: int) -> str | int | float:
+def encode_now(column_format: str, now: int) -> str | int | float:
     """Return the present moment, to be compared with what a column of this form keeps."""
-    return now // SECOND if form == "whole" else now / SECOND if form == "fraction" else text_of(now)
+    return (
+        now // MICROSECONDS_PER_SECOND
+        if column_format == "whole"
+        else now / MICROSECONDS_PER_SECOND
+        if column_format == "fraction"
+        else format_timestamp(now)
+    )
 
 
-def value_of(option: str, value: Any) -> Any:
+def encode_value(option: str, value: Any) -> Any:
     """Return a value as SQLite takes it, or raise for one that it cannot have."""
     taken: str | int | float | bytes | None
     match value:
         case None | bytes():
             taken = value
-        case int() if -GREATEST - 1 <= value <= GREATEST:
+        case int() if -GREATEST_INTEGER - 1 <= value <= GREATEST_INTEGER:
             taken = int(value)
         case float() if math.isfinite(value):
             taken = float(value)
         case str():
-            taken = checks.kept_text(option, value) if value else ""
+            taken = checks.storable_text(option, value) if value else ""
         case datetime():
             in_utc = value if value.utcoffset() is None else value.astimezone(UTC)
             taken = in_utc.replace(tzinfo=None).isoformat(" ", "microseconds")
@@ -63,7 +69,7 @@ def value_of(option: str, value: Any) -> Any:
             taken = str(value)
         case _:
             raise ConfigurationError(
-                f"{option} is {checks.shown(value)}, which SQLite has no value for; "
-                "give text, a number, a moment, bytes or None"
+                f"{option} is {checks.short_repr(value)}, which SQLite cannot store; "
+                "use text, a number, a date or time, bytes or None"
             )
     return taken

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from tenure.backends.protocol import SWEEP, Clock
-from tenure.backends.sqlite.backend import place_of
-from tenure.backends.sqlite.busy_retry import code_of
+from tenure.backends.protocol import SWEEP, StoreClock
+from tenure.backends.sqlite.backend import parse_url
+from tenure.backends.sqlite.busy_retry import primary_code
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.wait import wait
-from tenure.backends.sqlite.write_transaction import Write
+from tenure.backends.sqlite.write_transaction import WriteTransaction
 from tenure.backends.tables.protocol import Finding
 from tenure.backends.tables.sqlite import claim as claiming
 from tenure.backends.tables.sqlite import ddl, doctor
@@ -21,27 +21,27 @@ from tenure.backends.tables.sqlite import move as moving
 from tenure.backends.tables.sqlite import read as reading
 from tenure.backends.tables.sqlite import settle as settling
 from tenure.backends.tables.sqlite.catalogue import schema_version
-from tenure.backends.tables.sqlite.column_checks import check_conditions, fitted
+from tenure.backends.tables.sqlite.column_checks import check_conditions, read_layout
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.printable_sql import texts
-from tenure.backends.tables.sqlite.rows import row_of
-from tenure.core.job import Entry
+from tenure.backends.tables.sqlite.printable_sql import printable_sql
+from tenure.backends.tables.sqlite.rows import find_row
+from tenure.core.job import JobRecord
 from tenure.core.operations import (
     Claimed,
+    ClaimOutlook,
     ClaimRequest,
     Enqueued,
     Extension,
-    Holding,
+    HoldStatus,
     Move,
     Moved,
     Page,
     Query,
     Reaped,
     Settlement,
-    Standing,
     Stats,
 )
-from tenure.core.table.spec import TableSpec, quoted
+from tenure.core.table.spec import TableSpec, quote_identifier
 from tenure.core.transitions import move_note
 from tenure.errors import ConfigurationError
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-MOST_TOLD = 3
+MOST_FAULTS_SHOWN = 3
 """How many faults an error names."""
 
 
@@ -69,7 +69,7 @@ class SQLiteTable:
         with self._writing() as (write, layout):
             return claiming.claim(write, layout, request)
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         with self._writing() as (write, layout):
             return [claiming.extend(write, layout, each) for each in extensions]
 
@@ -102,45 +102,49 @@ class SQLiteTable:
         with self._reading() as (db, now, layout):
             return reading.stats(db, layout, now)
 
-    def standing(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> Standing | None:
+    def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
         with self._reading() as (db, now, layout):
-            return reading.standing(db, layout, id, queues, types, now)
+            return reading.explain(db, layout, id, queues, types, now)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        is_asked_for = all(asked is None or self.spec.label in asked for asked in (queues, types))
+        includes_table = all(names is None or self.spec.label in names for names in (queues, types))
 
         def claimable_in(db: sqlite3.Connection, now: int) -> float | None:
-            return reading.claimable_in(db, self._usable(db), now) if is_asked_for else None
+            return reading.claimable_in(db, self._usable_layout(db), now) if includes_table else None
 
         wait(self._database, claimable_in, timeout, self._closing)
 
     def already_done(self, ids: Sequence[str]) -> list[bool]:
         if self.spec.done_if is None:
-            raise ConfigurationError(f"table {self.spec.shown!r} has no done_if in SQL, so nothing tells what is done")
+            raise ConfigurationError(
+                f"table {self.spec.display_name!r} has no done_if in SQL; pass done_if= or output="
+            )
         with self._reading() as (db, now, layout):
-            found = [row_of(Write(db, now), layout, id) for id in ids]
-            return [each is not None and settling.is_done(Write(db, now), layout, each) for each in found]
+            found = [find_row(WriteTransaction(db, now), layout, id) for id in ids]
+            return [each is not None and settling.is_done(WriteTransaction(db, now), layout, each) for each in found]
 
     def migrate(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
-        _refuse_functions(functions)
-        with self._database.writing() as write:
-            statements = ddl.outstanding(write.db, fitted(write.db, self.spec), write.now, adopt_running_after)
+        _reject_functions(functions)
+        with self._database.write_transaction() as write:
+            statements = ddl.pending_statements(
+                write.db, read_layout(write.db, self.spec), write.now, adopt_running_after
+            )
             for each in statements:
-                ddl.run(write.db, self.spec, each)
+                ddl.run_statement(write.db, self.spec, each)
             return statements
 
     def outstanding(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
-        _refuse_functions(functions)
-        with self._database.reading() as (db, now):
-            return ddl.outstanding(db, fitted(db, self.spec), now, adopt_running_after)
+        _reject_functions(functions)
+        with self._database.read_transaction() as (db, now):
+            return ddl.pending_statements(db, read_layout(db, self.spec), now, adopt_running_after)
 
-    def texts(self) -> Mapping[str, str]:
-        with self._database.reading() as (db, _):
-            return texts(fitted(db, self.spec))
+    def sql(self) -> Mapping[str, str]:
+        with self._database.read_transaction() as (db, _):
+            return printable_sql(read_layout(db, self.spec))
 
-    def examine(self) -> list[Finding]:
-        with self._database.reading() as (db, _):
-            return doctor.examine(db, self.spec)
+    def check(self) -> list[Finding]:
+        with self._database.read_transaction() as (db, _):
+            return doctor.check(db, self.spec)
 
     def close(self) -> None:
         self._closing.set()
@@ -154,50 +158,51 @@ class SQLiteTable:
             yield connection
 
     @contextmanager
-    def joined(self, connection: object) -> Iterator["Joined"]:
+    def join(self, connection: object) -> Iterator["SQLiteTableTransactionOperations"]:
         """Give the operations that can be part of the transaction on a connection of the caller's."""
         if self._layout is None:
             # A table that cannot be used is told so before anything is tried on the connection.
             with self._reading():
                 pass
-        key = quoted(self.spec.key[0])
-        to_write = f"update main.{quoted(self.spec.name)} set {key} = {key} where false"  # noqa: S608 - quoted
-        with self._database.joining(connection, to_write) as write, self._refusals_told():
-            yield Joined(write, self._usable(write.db, is_committed=False))
+        key = quote_identifier(self.spec.key[0])
+        lock_statement = f"update main.{quote_identifier(self.spec.name)} set {key} = {key} where false"  # noqa: S608 - quoted
+        with self._database.caller_transaction(connection, lock_statement) as write, self._translated_errors():
+            yield SQLiteTableTransactionOperations(write, self._usable_layout(write.db, is_committed=False))
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[Write, Layout]]:
-        with self._database.writing() as write, self._refusals_told():
-            yield write, self._usable(write.db)
+    def _writing(self) -> Iterator[tuple[WriteTransaction, Layout]]:
+        with self._database.write_transaction() as write, self._translated_errors():
+            yield write, self._usable_layout(write.db)
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[sqlite3.Connection, int, Layout]]:
-        with self._database.reading() as (db, now), self._refusals_told():
-            yield db, now, self._usable(db)
+        with self._database.read_transaction() as (db, now), self._translated_errors():
+            yield db, now, self._usable_layout(db)
 
     @contextmanager
-    def _refusals_told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Raise what the table itself refuses as what it is: another try would be refused as well."""
         try:
             yield
         except sqlite3.IntegrityError as exc:
             raise ConfigurationError(
-                f"table {self.spec.shown!r} refuses what tenure writes: {exc}; see what `tenure doctor` says of it"
+                f"table {self.spec.display_name!r} rejects a write of tenure: {exc}; check the table with "
+                "`tenure doctor`"
             ) from exc
         except sqlite3.OperationalError as exc:
-            if code_of(exc) != sqlite3.SQLITE_ERROR:
+            if primary_code(exc) != sqlite3.SQLITE_ERROR:
                 raise
             raise ConfigurationError(
-                f"a statement on table {self.spec.shown!r} fails: {exc}; see where, done_if and its triggers"
+                f"a statement on table {self.spec.display_name!r} failed: {exc}; check where, done_if and the triggers"
             ) from exc
 
-    def _usable(self, db: sqlite3.Connection, *, is_committed: bool = True) -> Layout:
+    def _usable_layout(self, db: sqlite3.Connection, *, is_committed: bool = True) -> Layout:
         """Return the layout of the table as this connection sees it, or raise if it cannot be claimed from."""
         layout = self._layout
         if layout is None or layout.schema_version != schema_version(db):
-            layout = fitted(db, self.spec)
+            layout = read_layout(db, self.spec)
             if layout.faults:
-                raise _unusable(self.spec, layout.faults)
+                raise _unusable_error(self.spec, layout.faults)
             check_conditions(db, layout)
             if is_committed:
                 self._layout = layout
@@ -205,18 +210,18 @@ class SQLiteTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class SQLiteTableTransactionOperations:
     """What can be done in a transaction of the caller's."""
 
-    write: Write
+    write: WriteTransaction
     layout: Layout
 
-    def enqueue(self, entries: Sequence[Entry]) -> list[Enqueued]:
+    def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
         raise ConfigurationError(
-            f"table {self.layout.spec.shown!r} is the user's own; insert a row in place of {len(entries)} jobs"
+            f"cannot enqueue {len(records)} jobs into table {self.layout.spec.display_name!r}: insert rows instead"
         )
 
-    def extend(self, extensions: Sequence[Extension]) -> list[Holding]:
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return [claiming.extend(self.write, self.layout, each) for each in extensions]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
@@ -229,25 +234,25 @@ class Joined:
         return self.write.is_of(connection)
 
 
-def open_table(url: str, spec: TableSpec, *, clock: Clock | None = None) -> SQLiteTable:
+def open_table(url: str, spec: TableSpec, *, clock: StoreClock | None = None) -> SQLiteTable:
     """Open the table in the file that a URL names; nothing else is made there."""
-    place = place_of(url)
+    parsed = parse_url(url)
     database = Database(
-        Path(place.path).resolve(), clock=clock, synchronous=place.synchronous, timeout=place.timeout, is_bare=True
+        Path(parsed.path).resolve(), clock=clock, synchronous=parsed.synchronous, timeout=parsed.timeout, is_bare=True
     )
     return SQLiteTable(database, spec, is_owner=True)
 
 
-def _unusable(spec: TableSpec, faults: Sequence[Finding]) -> ConfigurationError:
-    texts = [each.text for each in faults[:MOST_TOLD]]
-    texts += [f"and {len(faults) - MOST_TOLD} more"] if len(faults) > MOST_TOLD else []
+def _unusable_error(spec: TableSpec, faults: Sequence[Finding]) -> ConfigurationError:
+    texts = [each.text for each in faults[:MOST_FAULTS_SHOWN]]
+    texts += [f"and {len(faults) - MOST_FAULTS_SHOWN} more"] if len(faults) > MOST_FAULTS_SHOWN else []
     remedies = "; ".join(dict.fromkeys(str(each.remedy) for each in faults))
-    return ConfigurationError(f"table {spec.shown!r} cannot be claimed from: {', '.join(texts)}; {remedies}")
+    return ConfigurationError(f"cannot claim rows of table {spec.display_name!r}: {', '.join(texts)}; {remedies}")
 
 
-def _refuse_functions(functions: bool) -> None:  # noqa: FBT001
+def _reject_functions(functions: bool) -> None:  # noqa: FBT001
     if functions:
         raise ConfigurationError(
-            "SQLite has no functions that are stored in the file; read the statement with `tenure sql claim` and run "
-            "it from the other language"
+            "SQLite cannot store functions in the file; print the statement with `tenure sql claim` and run it from "
+            "the other language"
         )

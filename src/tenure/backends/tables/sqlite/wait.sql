@@ -1,4 +1,4 @@
--- Whether a claim may find something, and when it next may.
+-- Whether a claim may find a row now, and when it may find one next.
 
 -- name: is free
 select exists (
@@ -8,7 +8,7 @@ select exists (
 );
 
 -- name: next due
--- When the next row that waits is due.
+-- When the next scheduled row is due.
 select min({run_at_text})
 from {held_rows}
 where {is_queued}
@@ -16,7 +16,7 @@ where {is_queued}
   and {is_chosen}{and_has_id};
 
 -- name: next lease
--- When the next lease runs out.
+-- When the next lease expires.
 select min({its_leased_until})
 from {held_rows}
 where {is_running}{and_has_id};

@@ -8,10 +8,10 @@ from tenure.core.operations import Extension
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     GivenJobs,
-    completed,
+    build_completion,
+    build_release,
     ids_of,
     job_of,
-    released,
     request,
     settle,
     take,
@@ -94,7 +94,7 @@ def test_each_claim_raises_fence_and_attempts_by_one(store: Claiming, given_jobs
 def test_the_fence_rises_even_when_the_attempt_was_given_back(store: Claiming, given_jobs: GivenJobs) -> None:
     given_jobs(1)
     first = take_one(store)
-    settle(store, released(first))
+    settle(store, build_release(first))
 
     second = take_one(store)
 
@@ -106,7 +106,7 @@ def test_a_claim_shows_when_it_was_made_not_when_the_first_was(
     store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
     given_jobs(1)
-    settle(store, released(take_one(store)))
+    settle(store, build_release(take_one(store)))
     clock.advance(7)
 
     assert take_one(store).job.started_at == clock.now
@@ -146,7 +146,7 @@ def test_a_new_claim_does_not_show_the_progress_of_the_last(store: Claiming, giv
     given_jobs(1)
     first = take_one(store)
     store.extend([Extension(hold=first.hold, lease=60, progress=Progress(done=9, of=10))])
-    settle(store, released(first))
+    settle(store, build_release(first))
 
     again = take_one(store)
     assert again.job.progress is None
@@ -167,7 +167,7 @@ def test_a_claim_sent_again_returns_the_same_claims_in_the_same_order(store: Cla
 def test_a_claim_sent_again_returns_only_what_is_still_held(store: Claiming, given_jobs: GivenJobs) -> None:
     ids = given_jobs(3)
     first, *_ = take(store, limit=3, token="same")
-    settle(store, completed(first))
+    settle(store, build_completion(first))
 
     assert ids_of(take(store, limit=3, token="same")) == ids[1:]
 

@@ -4,10 +4,10 @@ from tenure.backends.protocol import Claiming
 from tenure.core.job import State
 from tenure.testing.conformance.building import (
     GivenJobs,
-    completed,
+    build_completion,
+    build_release,
     ids_of,
     job_of,
-    released,
     request,
     settle,
     take,
@@ -19,7 +19,7 @@ def test_an_exchange_settles_and_then_claims(store: Claiming, given_jobs: GivenJ
     ids = given_jobs(4)
     first, second = take(store, limit=2)
 
-    landed, claimed = store.exchange([completed(first), completed(second)], request(limit=5))
+    landed, claimed = store.exchange([build_completion(first), build_completion(second)], request(limit=5))
 
     assert landed == [True, True]
     assert ids_of(claimed.jobs) == ids[2:]
@@ -30,7 +30,7 @@ def test_what_an_exchange_gives_back_it_may_claim(store: Claiming, given_jobs: G
     given_jobs(1)
     taken = take_one(store, worker="w1")
 
-    _, claimed = store.exchange([released(taken)], request(worker="w2"))
+    _, claimed = store.exchange([build_release(taken)], request(worker="w2"))
 
     (job,) = claimed.jobs
     assert (job.id, job.worker, job.fence) == (taken.id, "w2", 2)
@@ -39,9 +39,9 @@ def test_what_an_exchange_gives_back_it_may_claim(store: Claiming, given_jobs: G
 def test_a_lost_settlement_does_not_keep_an_exchange_from_claiming(store: Claiming, given_jobs: GivenJobs) -> None:
     ids = given_jobs(2)
     stale = take_one(store)
-    settle(store, completed(stale))
+    settle(store, build_completion(stale))
 
-    landed, claimed = store.exchange([released(stale)], request())
+    landed, claimed = store.exchange([build_release(stale)], request())
 
     assert landed == [False]
     assert ids_of(claimed.jobs) == ids[1:]
@@ -50,7 +50,7 @@ def test_a_lost_settlement_does_not_keep_an_exchange_from_claiming(store: Claimi
 
 def test_an_exchange_sent_again_changes_nothing_twice(store: Claiming, given_jobs: GivenJobs) -> None:
     given_jobs(3)
-    settlements, asked = [completed(take_one(store), "done")], request()
+    settlements, asked = [build_completion(take_one(store), "done")], request()
 
     first = store.exchange(settlements, asked)
     again = store.exchange(settlements, asked)

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from tenure.backends.protocol import Claiming
 from tenure.core.job import Progress
-from tenure.core.operations import Extension, Hold, Holding, Move
+from tenure.core.operations import Extension, Hold, HoldStatus, Move
 from tenure.testing import Clock
-from tenure.testing.conformance.building import GivenJobs, completed, extend, job_of, settle, take, take_one
+from tenure.testing.conformance.building import GivenJobs, build_completion, extend, job_of, settle, take, take_one
 
 
 def test_a_holder_prolongs_its_lease_from_now_on(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
@@ -14,7 +14,7 @@ def test_a_holder_prolongs_its_lease_from_now_on(store: Claiming, given_jobs: Gi
     taken = take_one(store, lease=60)
     clock.advance(40)
 
-    assert extend(store, taken.hold, 60) is Holding.HELD
+    assert extend(store, taken.hold, 60) is HoldStatus.HELD
     assert job_of(store, taken.id).leased_until == clock.now + timedelta(seconds=60)
 
 
@@ -41,7 +41,7 @@ def test_an_extension_never_shortens_a_lease(store: Claiming, given_jobs: GivenJ
     given_jobs(1)
     taken = take_one(store, lease=600)
 
-    assert extend(store, taken.hold, 5) is Holding.HELD
+    assert extend(store, taken.hold, 5) is HoldStatus.HELD
     assert job_of(store, taken.id).leased_until == taken.job.leased_until
 
 
@@ -52,7 +52,7 @@ def test_a_lease_that_ran_out_but_was_not_reaped_may_be_extended(
     taken = take_one(store, lease=60)
     clock.advance(61)
 
-    assert extend(store, taken.hold, 60) is Holding.HELD
+    assert extend(store, taken.hold, 60) is HoldStatus.HELD
     assert take(store, worker="w2") == []
 
 
@@ -81,7 +81,7 @@ def test_an_extension_tells_the_holder_that_cancelling_was_asked_for(store: Clai
     taken = take_one(store, lease=10)
     store.move([taken.id], Move.CANCEL)
 
-    assert extend(store, taken.hold, 60) is Holding.CANCEL_REQUESTED
+    assert extend(store, taken.hold, 60) is HoldStatus.CANCEL_REQUESTED
 
 
 def test_an_extension_prolongs_the_lease_of_a_job_asked_to_cancel(
@@ -99,17 +99,17 @@ def test_an_extension_prolongs_the_lease_of_a_job_asked_to_cancel(
 def test_a_lost_hold_costs_its_neighbours_nothing(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     given_jobs(3)
     first, second, third = take(store, limit=3, lease=10)
-    settle(store, completed(second))
+    settle(store, build_completion(second))
     clock.advance(5)
 
     answers = store.extend([Extension(hold=each.hold, lease=60) for each in (first, second, third)])
 
-    assert answers == [Holding.HELD, Holding.LOST, Holding.HELD]
+    assert answers == [HoldStatus.HELD, HoldStatus.LOST, HoldStatus.HELD]
     assert job_of(store, third.id).leased_until == clock.now + timedelta(seconds=60)
 
 
 def test_a_job_that_is_not_there_is_lost(store: Claiming) -> None:
-    assert extend(store, Hold(id="nobody", fence=1, token="t")) is Holding.LOST
+    assert extend(store, Hold(id="nobody", fence=1, token="t")) is HoldStatus.LOST
 
 
 def test_an_extension_of_nothing_answers_nothing(store: Claiming) -> None:

@@ -5,19 +5,19 @@ from itertools import product
 
 from tenure.backends.protocol import Claiming
 from tenure.core.job import Progress, State
-from tenure.core.operations import Extension, Hold, Holding, Move, Settlement
+from tenure.core.operations import Extension, Hold, HoldStatus, Move, Settlement
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     ENDINGS,
     GivenJobs,
     Taken,
     as_claimed,
-    completed,
-    endings_of,
+    build_completion,
+    build_endings,
+    build_release,
     extend,
     job_of,
     jobs_of,
-    released,
     settle,
     settle_each,
     take,
@@ -50,7 +50,7 @@ def test_a_worker_that_was_taken_over_cannot_settle(store: Claiming, given_jobs:
     clock.advance(10)
     current = take_each(store, ENDINGS, worker="w2")
 
-    landed = settle_each(store, endings_of(late))
+    landed = settle_each(store, build_endings(late))
 
     assert landed == NONE_LANDED
     assert jobs_of(store, late) == as_claimed(current)
@@ -64,7 +64,7 @@ def test_a_worker_that_claims_its_own_expired_job_again_cannot_settle_the_old_cl
     clock.advance(10)
     current = take_each(store, ENDINGS, worker="same")
 
-    landed = settle_each(store, endings_of(late))
+    landed = settle_each(store, build_endings(late))
 
     assert landed == NONE_LANDED
     assert jobs_of(store, late) == as_claimed(current)
@@ -80,7 +80,7 @@ def test_a_worker_that_claims_its_own_expired_job_again_cannot_extend_the_old_cl
 
     extension = Extension(hold=late.hold, lease=600, progress=Progress(done=1))
 
-    assert store.extend([extension]) == [Holding.LOST]
+    assert store.extend([extension]) == [HoldStatus.LOST]
     assert job_of(store, late.id) == current.job
 
 
@@ -91,7 +91,7 @@ def test_a_worker_whose_claim_was_reaped_cannot_settle(store: Claiming, given_jo
     store.reap()
     before = jobs_of(store, late)
 
-    landed = settle_each(store, endings_of(late))
+    landed = settle_each(store, build_endings(late))
 
     assert landed == NONE_LANDED
     assert jobs_of(store, late) == before
@@ -99,7 +99,7 @@ def test_a_worker_whose_claim_was_reaped_cannot_settle(store: Claiming, given_jo
 
 def test_nobody_settles_with_a_wrong_fence_or_token(store: Claiming, given_jobs: GivenJobs) -> None:
     number = len(given_jobs(len(FORGED_ENDINGS)))
-    store.settle([released(each) for each in take(store, limit=number)])
+    store.settle([build_release(each) for each in take(store, limit=number)])
     current = take_each(store, FORGED_ENDINGS)
 
     landed = settle_each(store, forged_endings_of(current))
@@ -110,12 +110,12 @@ def test_nobody_settles_with_a_wrong_fence_or_token(store: Claiming, given_jobs:
 
 def test_nobody_extends_with_a_wrong_fence_or_token(store: Claiming, given_jobs: GivenJobs) -> None:
     number = len(given_jobs(len(FORGERIES)))
-    store.settle([released(each) for each in take(store, limit=number)])
+    store.settle([build_release(each) for each in take(store, limit=number)])
     current = take_each(store, FORGERIES)
 
     answers = {name: extend(store, FORGERIES[name](each.hold), 600) for name, each in current.items()}
 
-    assert answers == dict.fromkeys(FORGERIES, Holding.LOST)
+    assert answers == dict.fromkeys(FORGERIES, HoldStatus.LOST)
     assert jobs_of(store, current) == as_claimed(current)
 
 
@@ -126,10 +126,10 @@ def test_a_worker_that_was_taken_over_cannot_settle_what_the_other_completed(
     late = take_each(store, ENDINGS, lease=10)
     clock.advance(10)
     current = take_each(store, ENDINGS, worker="w2")
-    store.settle([completed(each, "in time") for each in current.values()])
+    store.settle([build_completion(each, "in time") for each in current.values()])
     before = jobs_of(store, late)
 
-    landed = settle_each(store, endings_of(late))
+    landed = settle_each(store, build_endings(late))
 
     assert landed == NONE_LANDED
     assert jobs_of(store, late) == before
@@ -148,9 +148,9 @@ def test_nobody_is_told_that_an_ending_of_another_was_his(store: Claiming, given
 def test_a_completed_job_cannot_be_extended(store: Claiming, given_jobs: GivenJobs) -> None:
     given_jobs(1)
     taken = take_one(store)
-    settle(store, completed(taken))
+    settle(store, build_completion(taken))
 
-    assert extend(store, taken.hold) is Holding.LOST
+    assert extend(store, taken.hold) is HoldStatus.LOST
     assert job_of(store, taken.id).state is State.COMPLETED
 
 
@@ -158,10 +158,10 @@ def test_an_old_claim_cannot_settle_a_job_that_an_operator_retried(store: Claimi
     given_jobs(1)
     old = take_one(store)
     store.move([old.id], Move.CANCEL)
-    settle(store, released(old))
+    settle(store, build_release(old))
     store.move([old.id], Move.RETRY)
     current = take_one(store)
 
     assert current.job.fence == old.job.fence + 1
-    assert not settle(store, completed(old))
+    assert not settle(store, build_completion(old))
     assert job_of(store, old.id) == current.job

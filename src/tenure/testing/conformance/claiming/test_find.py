@@ -9,7 +9,15 @@ from tenure.core.job import State
 from tenure.core.operations import Move, Query
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
-from tenure.testing.conformance.building import GivenJobs, completed, failed, ids_of, settle, take, take_one
+from tenure.testing.conformance.building import (
+    GivenJobs,
+    build_completion,
+    build_failure,
+    ids_of,
+    settle,
+    take,
+    take_one,
+)
 
 
 def pages(store: Claiming, **conditions: object) -> Iterator[list[str]]:
@@ -65,7 +73,7 @@ def test_jobs_found_by_id_come_in_pages_as_well(store: Claiming, given_jobs: Giv
 def test_jobs_are_found_by_state(store: Claiming, given_jobs: GivenJobs) -> None:
     ids = given_jobs(3)
     first, _ = take(store, limit=2)
-    settle(store, completed(first))
+    settle(store, build_completion(first))
 
     assert found(store, states=frozenset({State.COMPLETED})) == [ids[0]]
     assert found(store, states=frozenset({State.RUNNING})) == [ids[1]]
@@ -83,9 +91,9 @@ def test_jobs_are_found_by_the_worker_that_holds_them(store: Claiming, given_job
 def test_jobs_are_found_by_part_of_their_last_error(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     ids = given_jobs(2)
     first, second = take(store, limit=2)
-    store.settle([failed(first, "Timeout after 30 s"), failed(second, "Timeout after 5 s")])
+    store.settle([build_failure(first, "Timeout after 30 s"), build_failure(second, "Timeout after 5 s")])
     clock.advance(100)
-    settle(store, failed(take_one(store), "Refused"))
+    settle(store, build_failure(take_one(store), "Refused"))
 
     assert found(store, error="Timeout") == [ids[1]]
 
@@ -93,7 +101,7 @@ def test_jobs_are_found_by_part_of_their_last_error(store: Claiming, given_jobs:
 def test_what_an_operator_wrote_is_not_an_error(store: Claiming, given_jobs: GivenJobs) -> None:
     given_jobs(1)
     taken = take_one(store)
-    settle(store, failed(taken, "Timeout", final=True))
+    settle(store, build_failure(taken, "Timeout", final=True))
     store.move([taken.id], Move.RETRY, "Refused")
 
     assert found(store, error="Refused") == []
@@ -103,14 +111,14 @@ def test_what_an_operator_wrote_is_not_an_error(store: Claiming, given_jobs: Giv
 def test_an_error_is_found_as_it_is_written_not_as_a_pattern(store: Claiming, given_jobs: GivenJobs) -> None:
     ids = given_jobs(2)
     first, second = take(store, limit=2)
-    store.settle([failed(first, "100% of [a_b]* full"), failed(second, "100 of aXb")])
+    store.settle([build_failure(first, "100% of [a_b]* full"), build_failure(second, "100 of aXb")])
 
     assert found(store, error="0% of [a_b]*") == [ids[0]]
 
 
 def test_jobs_are_found_by_how_often_they_were_tried(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     ids = given_jobs(2)
-    settle(store, failed(take_one(store)))
+    settle(store, build_failure(take_one(store)))
     clock.advance(100)
     take(store, limit=2)
 
@@ -119,9 +127,9 @@ def test_jobs_are_found_by_how_often_they_were_tried(store: Claiming, given_jobs
 
 def test_jobs_are_found_by_how_recently_they_finished(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     ids = given_jobs(2)
-    settle(store, completed(take_one(store)))
+    settle(store, build_completion(take_one(store)))
     clock.advance(100)
-    settle(store, completed(take_one(store)))
+    settle(store, build_completion(take_one(store)))
     clock.advance(10)
 
     assert found(store, since=10.0) == [ids[1]]
@@ -141,7 +149,7 @@ def test_unfinished_jobs_are_found_by_how_recently_they_were_enqueued(
 def test_due_jobs_are_told_from_scheduled_ones(store: Claiming, given_jobs: GivenJobs) -> None:
     ids = given_jobs(3)
     first, _ = take(store, limit=2)
-    settle(store, failed(first))
+    settle(store, build_failure(first))
 
     assert found(store, due=True) == [ids[2]]
     assert found(store, due=False) == [ids[0]]

@@ -6,10 +6,10 @@ from tenure.core.operations import Extension, Move, Moved, Refusal
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     GivenJobs,
-    completed,
-    failed,
+    build_completion,
+    build_failure,
+    build_release,
     job_of,
-    released,
     settle,
     take,
     take_one,
@@ -52,7 +52,7 @@ def test_a_running_job_is_asked_to_cancel_only_once(store: Claiming, given_jobs:
 def test_a_finished_job_is_not_cancelled(store: Claiming, given_jobs: GivenJobs) -> None:
     given_jobs(1)
     taken = take_one(store)
-    settle(store, completed(taken))
+    settle(store, build_completion(taken))
 
     moved = store.move([taken.id], Move.CANCEL)
 
@@ -65,7 +65,7 @@ def test_retry_queues_a_failed_job_now_with_fresh_attempts(
 ) -> None:
     given_jobs(1)
     taken = take_one(store)
-    settle(store, failed(taken, final=True))
+    settle(store, build_failure(taken, final=True))
     clock.advance(5)
 
     moved = store.move([taken.id], Move.RETRY, "fixed the template")
@@ -94,7 +94,7 @@ def test_retry_shows_no_progress_of_the_claim_before(store: Claiming, given_jobs
     given_jobs(1)
     taken = take_one(store)
     store.extend([Extension(hold=taken.hold, lease=60, progress=Progress(done=1))])
-    settle(store, failed(taken, final=True))
+    settle(store, build_failure(taken, final=True))
     before = job_of(store, taken.id).progress
     store.move([taken.id], Move.RETRY)
 
@@ -113,7 +113,7 @@ def test_retry_queues_a_cancelled_job(store: Claiming, given_jobs: GivenJobs) ->
 def test_retry_leaves_queued_running_and_completed_jobs_alone(store: Claiming, given_jobs: GivenJobs) -> None:
     ids = given_jobs(3)
     done, _ = take(store, limit=2)
-    settle(store, completed(done))
+    settle(store, build_completion(done))
     before = [job_of(store, id) for id in ids]
 
     moved = store.move(ids, Move.RETRY)
@@ -131,7 +131,7 @@ def test_a_move_and_its_reason_stand_in_the_history_and_not_among_the_errors(
 ) -> None:
     given_jobs(1)
     taken = take_one(store)
-    settle(store, failed(taken, "boom", final=True))
+    settle(store, build_failure(taken, "boom", final=True))
     store.move([taken.id], Move.RETRY, "fixed")
     store.move([taken.id], Move.CANCEL)
 
@@ -145,7 +145,7 @@ def test_a_move_and_its_reason_stand_in_the_history_and_not_among_the_errors(
 
 def test_each_job_of_several_gets_its_own_answer(store: Claiming, given_jobs: GivenJobs) -> None:
     first, second = given_jobs(2)
-    settle(store, completed(take_one(store)))
+    settle(store, build_completion(take_one(store)))
 
     moved = store.move(["nobody", first, second], Move.CANCEL)
 
@@ -163,7 +163,7 @@ def test_a_cancelled_job_that_is_retried_is_not_asked_to_cancel_any_more(
     given_jobs(1)
     taken = take_one(store)
     store.move([taken.id], Move.CANCEL)
-    settle(store, released(taken))
+    settle(store, build_release(taken))
     store.move([taken.id], Move.RETRY)
 
     assert not take_one(store).job.cancel_requested

@@ -1,25 +1,25 @@
 """What a claim of one job depends on."""
 
 from tenure.backends.protocol import Claiming
-from tenure.core.operations import Move, Standing
+from tenure.core.operations import ClaimOutlook, Move
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     ENDINGS,
     GivenJobs,
-    endings_of,
-    failed,
+    build_endings,
+    build_failure,
+    build_release,
+    build_snooze,
     job_of,
-    released,
     settle,
-    snoozed,
     take,
     take_each,
     take_one,
 )
 
 
-def standing(store: Claiming, id: str) -> Standing:
-    found = store.standing(id, None, None)
+def standing(store: Claiming, id: str) -> ClaimOutlook:
+    found = store.explain(id, None, None)
     assert found is not None
     return found
 
@@ -27,14 +27,14 @@ def standing(store: Claiming, id: str) -> Standing:
 def test_a_job_that_is_not_there_has_no_standing(store: Claiming, given_jobs: GivenJobs) -> None:
     given_jobs(1)
 
-    assert store.standing("nobody", None, None) is None
+    assert store.explain("nobody", None, None) is None
 
 
 def test_the_standing_shows_the_job_and_the_stores_moment(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     (id,) = given_jobs(1)
     clock.advance(5)
 
-    assert standing(store, id) == Standing(now=clock.now, job=job_of(store, id))
+    assert standing(store, id) == ClaimOutlook(now=clock.now, job=job_of(store, id))
 
 
 def test_the_jobs_enqueued_before_are_ahead(store: Claiming, given_jobs: GivenJobs) -> None:
@@ -68,7 +68,7 @@ def test_what_was_cancelled_is_not_ahead(store: Claiming, given_jobs: GivenJobs)
 def test_nothing_is_ahead_of_a_job_that_is_not_due(store: Claiming, given_jobs: GivenJobs) -> None:
     given_jobs(1 + len(ENDINGS))
     first, taken = take_one(store), take_each(store, ENDINGS)
-    store.settle([released(first), *endings_of(taken).values()])
+    store.settle([build_release(first), *build_endings(taken).values()])
 
     ahead = {name: standing(store, each.id).ahead for name, each in taken.items()}
 
@@ -80,7 +80,7 @@ def test_a_job_that_came_due_is_ahead_before_any_claim_let_it_in(
 ) -> None:
     given_jobs(2)
     first, second = take(store, limit=2)
-    store.settle([snoozed(first, 10), snoozed(second, 20)])
+    store.settle([build_snooze(first, 10), build_snooze(second, 20)])
     clock.advance(15)
     before = standing(store, second.id)
     clock.advance(5)
@@ -91,7 +91,7 @@ def test_a_job_that_came_due_is_ahead_before_any_claim_let_it_in(
 
 def test_a_job_that_backs_off_is_not_ahead(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     ids = given_jobs(2)
-    settle(store, failed(take_one(store)))
+    settle(store, build_failure(take_one(store)))
     clock.advance(9)
 
     assert standing(store, ids[1]).ahead == 0

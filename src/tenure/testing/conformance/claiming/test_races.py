@@ -8,22 +8,22 @@ import pytest
 
 from tenure.backends.protocol import Claiming
 from tenure.core.job import State
-from tenure.core.operations import Holding, Move
+from tenure.core.operations import HoldStatus, Move
 from tenure.testing import ClaimingHarness, Clock
 from tenure.testing.conformance.building import (
     Taken,
-    cancelled,
-    completed,
+    as_taken,
+    build_cancellation,
+    build_completion,
+    build_failure,
     extend,
-    failed,
     job_of,
     request,
     settle,
     take,
     take_one,
-    taken_by,
 )
-from tenure.testing.conformance.racing import at_once, both_at_once, switching_often
+from tenure.testing.conformance.racing import frequent_thread_switches, run_both_concurrently, run_concurrently
 
 WORKERS = 10
 
@@ -35,7 +35,7 @@ def drain(store: Claiming, worker: str, limit: int) -> list[str]:
     claimed: list[str] = []
     while taken := take(store, limit=limit, worker=worker):
         claimed += [each.id for each in taken]
-        assert all(store.settle([completed(each) for each in taken]))
+        assert all(store.settle([build_completion(each) for each in taken]))
     return claimed
 
 
@@ -44,9 +44,9 @@ def drain_by_exchange(store: Claiming, worker: str) -> list[str]:
     held: list[Taken] = []
     while True:
         asked = request(limit=3, worker=worker)
-        landed, answer = store.exchange([completed(each) for each in held], asked)
+        landed, answer = store.exchange([build_completion(each) for each in held], asked)
         assert all(landed)
-        held = [taken_by(job, asked) for job in answer.jobs]
+        held = [as_taken(job, asked) for job in answer.jobs]
         if not held:
             return claimed
         claimed += [each.id for each in held]
@@ -57,7 +57,7 @@ def test_of_ten_workers_and_one_job_one_wins(harness: ClaimingHarness) -> None:
 
     for _ in range(harness.rounds // 2):
         harness.given_jobs_by(stores[0], 1)
-        taken = at_once([partial(take, store) for store in stores])
+        taken = run_concurrently([partial(take, store) for store in stores])
 
         assert sorted(map(len, taken)) == ONE_WINS
 
@@ -68,7 +68,7 @@ def test_of_ten_workers_each_job_is_claimed_once_and_none_is_left(harness: Claim
     ids = harness.given_jobs(10 * harness.rounds)
     stores = [harness.open() for _ in range(WORKERS)]
 
-    claimed = at_once([partial(drain, store, f"w{n}", limit) for n, store in enumerate(stores)])
+    claimed = run_concurrently([partial(drain, store, f"w{n}", limit) for n, store in enumerate(stores)])
 
     assert Counter(id for each in claimed for id in each) == Counter(ids)
     assert stores[0].stats().total("completed") == len(ids)
@@ -78,7 +78,7 @@ def test_of_ten_workers_that_exchange_each_job_is_claimed_once(harness: Claiming
     ids = harness.given_jobs(5 * harness.rounds)
     stores = [harness.open() for _ in range(WORKERS)]
 
-    claimed = at_once([partial(drain_by_exchange, store, f"w{n}") for n, store in enumerate(stores)])
+    claimed = run_concurrently([partial(drain_by_exchange, store, f"w{n}") for n, store in enumerate(stores)])
 
     assert Counter(id for each in claimed for id in each) == Counter(ids)
 
@@ -90,13 +90,13 @@ def test_of_ten_workers_after_an_expired_lease_one_takes_over(harness: ClaimingH
         harness.given_jobs_by(stores[0], 1, clock)
         late = take_one(stores[0], lease=10)
         clock.advance(10)
-        taken = at_once([partial(take, store) for store in stores])
+        taken = run_concurrently([partial(take, store) for store in stores])
         winner = next(each for some in taken for each in some)
 
         assert sorted(map(len, taken)) == ONE_WINS
         assert winner.job.crashes == 1
-        assert not settle(stores[0], completed(late))
-        assert settle(stores[0], completed(winner))
+        assert not settle(stores[0], build_completion(late))
+        assert settle(stores[0], build_completion(winner))
 
 
 def test_an_extension_and_a_reap_at_once_never_both_win(harness: ClaimingHarness, clock: Clock) -> None:
@@ -106,12 +106,12 @@ def test_an_extension_and_a_reap_at_once_never_both_win(harness: ClaimingHarness
         harness.given_jobs_by(first, 1, clock)
         taken = take_one(first, lease=10)
         clock.advance(10)
-        held, reaped = both_at_once(partial(extend, first, taken.hold), second.reap)
+        held, reaped = run_both_concurrently(partial(extend, first, taken.hold), second.reap)
         after = job_of(first, taken.id).state
 
         assert (held, len(reaped), after) in {
-            (Holding.HELD, 0, State.RUNNING),
-            (Holding.LOST, 1, State.QUEUED),
+            (HoldStatus.HELD, 0, State.RUNNING),
+            (HoldStatus.LOST, 1, State.QUEUED),
         }
         first.reap(worker="w1")
         first.move([taken.id], Move.CANCEL)
@@ -123,8 +123,8 @@ def test_a_cancel_and_a_settlement_at_once_leave_the_job_cancelled(harness: Clai
     for _ in range(harness.rounds):
         harness.given_jobs_by(first, 1, clock)
         taken = take_one(first)
-        landed, moved = both_at_once(
-            partial(settle, first, failed(taken)), partial(second.move, [taken.id], Move.CANCEL)
+        landed, moved = run_both_concurrently(
+            partial(settle, first, build_failure(taken)), partial(second.move, [taken.id], Move.CANCEL)
         )
 
         assert landed
@@ -138,8 +138,8 @@ def test_a_cancel_and_a_completion_at_once_leave_the_job_completed(harness: Clai
     for _ in range(harness.rounds):
         harness.given_jobs_by(first, 1)
         taken = take_one(first)
-        landed, _ = both_at_once(
-            partial(settle, first, completed(taken)), partial(second.move, [taken.id], Move.CANCEL)
+        landed, _ = run_both_concurrently(
+            partial(settle, first, build_completion(taken)), partial(second.move, [taken.id], Move.CANCEL)
         )
 
         assert landed
@@ -152,8 +152,8 @@ def test_two_endings_of_one_claim_at_once_never_both_land(harness: ClaimingHarne
     for _ in range(harness.rounds):
         harness.given_jobs_by(first, 1)
         taken = take_one(first)
-        done, stopped = both_at_once(
-            partial(settle, first, completed(taken)), partial(settle, second, cancelled(taken))
+        done, stopped = run_both_concurrently(
+            partial(settle, first, build_completion(taken)), partial(settle, second, build_cancellation(taken))
         )
         after = job_of(first, taken.id).state
 
@@ -167,7 +167,7 @@ def test_two_reapers_at_once_count_each_crash_once(harness: ClaimingHarness, clo
         ids = harness.given_jobs_by(first, 20, clock)
         take(first, limit=20, lease=10)
         clock.advance(10)
-        reaped = at_once([first.reap, second.reap])
+        reaped = run_concurrently([first.reap, second.reap])
 
         assert sorted(each.id for some in reaped for each in some) == sorted(ids)
         assert {job_of(first, id).crashes for id in ids} == {1}
@@ -179,13 +179,13 @@ def test_a_retry_and_a_claim_at_once_leave_no_job_behind(harness: ClaimingHarnes
 
     for _ in range(harness.rounds):
         (id,) = harness.given_jobs_by(first, 1, clock)
-        settle(first, failed(take_one(first), final=True))
-        moved, taken = both_at_once(partial(first.move, [id], Move.RETRY), partial(take, second))
+        settle(first, build_failure(take_one(first), final=True))
+        moved, taken = run_both_concurrently(partial(first.move, [id], Move.RETRY), partial(take, second))
         (again,) = [*taken, *take(second)]
 
         assert moved[0].moved
         assert (again.id, again.job.attempts) == (id, 1)
-        assert settle(first, completed(again))
+        assert settle(first, build_completion(again))
 
 
 def test_two_claims_of_one_token_at_once_take_no_job_twice(harness: ClaimingHarness) -> None:
@@ -194,12 +194,12 @@ def test_two_claims_of_one_token_at_once_take_no_job_twice(harness: ClaimingHarn
     for _ in range(harness.rounds):
         harness.given_jobs_by(first, 4)
         asked = request(limit=2)
-        one, other = at_once([partial(first.claim, asked), partial(second.claim, asked)])
+        one, other = run_concurrently([partial(first.claim, asked), partial(second.claim, asked)])
         jobs = {job.id: job for job in [*one.jobs, *other.jobs]}
 
         assert {job.fence for job in jobs.values()} == {1}
-        assert all(first.settle([completed(taken_by(job, asked)) for job in jobs.values()]))
-        first.settle([completed(each) for each in take(first, limit=9)])
+        assert all(first.settle([build_completion(as_taken(job, asked)) for job in jobs.values()]))
+        first.settle([build_completion(each) for each in take(first, limit=9)])
 
 
 def test_two_batches_of_the_same_jobs_in_opposite_order_do_not_block_each_other(harness: ClaimingHarness) -> None:
@@ -209,8 +209,8 @@ def test_two_batches_of_the_same_jobs_in_opposite_order_do_not_block_each_other(
         harness.given_jobs_by(first, 20)
         taken = take(first, limit=20)
         ids = [each.id for each in taken]
-        landed, moved = both_at_once(
-            partial(first.settle, [failed(each, final=True) for each in taken]),
+        landed, moved = run_both_concurrently(
+            partial(first.settle, [build_failure(each, final=True) for each in taken]),
             partial(second.move, ids[::-1], Move.CANCEL),
         )
 
@@ -222,7 +222,7 @@ def test_ten_threads_on_one_handle_claim_each_job_once(harness: ClaimingHarness)
     store = harness.open()
     ids = harness.given_jobs(5 * harness.rounds)
 
-    claimed = at_once([partial(drain, store, f"w{n}", 3) for n in range(WORKERS)])
+    claimed = run_concurrently([partial(drain, store, f"w{n}", 3) for n in range(WORKERS)])
 
     assert Counter(id for each in claimed for id in each) == Counter(ids)
 
@@ -241,7 +241,7 @@ def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(harness: ClaimingHarness)
             store.move(harness.given_jobs_by(store, 20), Move.CANCEL)
         is_over.set()
 
-    at_once([read, move])
+    run_concurrently([read, move])
 
     assert seen == {0}
 
@@ -256,12 +256,12 @@ def test_ten_waiting_workers_drain_what_comes_while_they_wait(harness: ClaimingH
         while not is_over.is_set():
             for each in take(store):
                 claimed.append(each.id)
-                settle(store, completed(each))
+                settle(store, build_completion(each))
                 done.release()
             store.wait(None, None, 0.05)
 
     threads = [threading.Thread(target=work, args=(store,), daemon=True) for store in stores]
-    with switching_often():
+    with frequent_thread_switches():
         for thread in threads:
             thread.start()
         ids = harness.given_jobs(100)

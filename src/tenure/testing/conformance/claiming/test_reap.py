@@ -4,7 +4,7 @@ from tenure.backends.protocol import SWEEP, Claiming
 from tenure.core.job import Ending, Outcome, State
 from tenure.core.operations import Move, Reaped
 from tenure.testing import Clock
-from tenure.testing.conformance.building import GivenJobs, completed, extend, job_of, settle, take, take_one
+from tenure.testing.conformance.building import GivenJobs, build_completion, extend, job_of, settle, take, take_one
 
 
 def test_a_live_lease_is_never_reaped(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
@@ -48,8 +48,8 @@ def test_a_reaped_claim_stands_in_the_history_as_expired_with_who_held_it(
             worker="w1",
             claimed_at=taken.job.started_at,
             ended_at=clock.now,
-            error="the lease ran out at 2026-01-01T12:01:00+00:00; "
-            "worker 'w1' had claimed the job at 2026-01-01T12:00:00+00:00",
+            error="lease expired at 2026-01-01T12:01:00+00:00; "
+            "worker 'w1' claimed the job at 2026-01-01T12:00:00+00:00",
         ),
     )
 
@@ -65,7 +65,7 @@ def test_a_reaped_claim_is_told_with_the_lease_as_it_was_last_extended(
     store.reap()
 
     (error,) = job_of(store, taken.id).errors
-    assert error.startswith("the lease ran out at 2026-01-01T12:00:15+00:00; ")
+    assert error.startswith("lease expired at 2026-01-01T12:00:15+00:00; ")
 
 
 def test_a_claim_taken_back_from_a_named_worker_says_that_it_was_said_to_be_dead(
@@ -77,7 +77,7 @@ def test_a_claim_taken_back_from_a_named_worker_says_that_it_was_said_to_be_dead
     store.reap(worker="dead")
 
     assert job_of(store, taken.id).errors == [
-        "worker 'dead' was said to be dead; it had claimed the job at 2026-01-01T12:00:00+00:00"
+        "worker 'dead' was reported dead; it claimed the job at 2026-01-01T12:00:00+00:00"
     ]
 
 
@@ -95,7 +95,7 @@ def test_an_extended_lease_is_not_reaped_when_the_first_would_have_run_out(
 
 def test_a_settled_job_is_not_reaped(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     given_jobs(1)
-    settle(store, completed(take_one(store, lease=10)))
+    settle(store, build_completion(take_one(store, lease=10)))
     clock.advance(11)
 
     assert store.reap() == []
@@ -232,4 +232,4 @@ def test_of_a_dead_workers_claims_only_those_that_it_started_have_crashed(
         (State.QUEUED, 0, 0),
     ]
     assert [job.history[0].outcome for job in found] == [Outcome.RELEASED, Outcome.EXPIRED, Outcome.RELEASED]
-    assert not settle(store, completed(first))
+    assert not settle(store, build_completion(first))

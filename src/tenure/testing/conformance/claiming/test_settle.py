@@ -10,17 +10,17 @@ from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     ENDINGS,
     GivenJobs,
-    cancelled,
-    completed,
-    endings_of,
-    failed,
+    build_cancellation,
+    build_completion,
+    build_endings,
+    build_failure,
+    build_release,
+    build_retry,
+    build_snooze,
     job_of,
     jobs_of,
-    released,
-    retried,
     settle,
     settle_each,
-    snoozed,
     take,
     take_each,
     take_one,
@@ -34,7 +34,7 @@ def test_complete_makes_the_job_completed_with_its_result(store: Claiming, given
     taken = take_one(store, worker="w3")
     clock.advance(2)
 
-    landed = settle(store, completed(taken, {"sum": [1, 2.5, "ä", None]}))
+    landed = settle(store, build_completion(taken, {"sum": [1, 2.5, "ä", None]}))
 
     job = job_of(store, taken.id)
     assert landed
@@ -48,7 +48,7 @@ def test_complete_makes_the_job_completed_with_its_result(store: Claiming, given
 
 def test_a_completed_job_is_never_claimed_again(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     given_jobs(1)
-    settle(store, completed(take_one(store)))
+    settle(store, build_completion(take_one(store)))
     clock.advance(86_400)
 
     assert take(store) == []
@@ -58,7 +58,7 @@ def test_a_result_too_long_to_be_kept_is_dropped_and_marked(store: Claiming, giv
     given_jobs(1)
     taken = take_one(store)
 
-    settle(store, completed(taken, "x" * 300_000))
+    settle(store, build_completion(taken, "x" * 300_000))
 
     job = job_of(store, taken.id)
     assert (job.state, job.result, job.result_dropped) == (State.COMPLETED, None, True)
@@ -68,7 +68,7 @@ def test_fail_queues_the_job_again_after_the_back_off(store: Claiming, given_job
     given_jobs(1)
     taken = take_one(store)
 
-    settle(store, failed(taken, "no route"))
+    settle(store, build_failure(taken, "no route"))
 
     job = job_of(store, taken.id)
     assert (job.state, job.attempts, job.crashes) == (State.QUEUED, 1, 0)
@@ -80,7 +80,7 @@ def test_a_failed_job_waits_for_its_back_off_and_no_longer(
     store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
     given_jobs(1)
-    settle(store, failed(take_one(store)))
+    settle(store, build_failure(take_one(store)))
     clock.advance(9.999)
     too_early = take(store)
     clock.advance(0.001)
@@ -95,7 +95,7 @@ def test_fail_makes_the_job_failed_when_its_attempts_are_spent(
     (id,) = given_jobs(1)
     for _ in range(5):
         clock.advance(100)
-        settle(store, failed(take_one(store)))
+        settle(store, build_failure(take_one(store)))
     clock.advance(86_400)
 
     job = job_of(store, id)
@@ -108,7 +108,7 @@ def test_a_final_failure_fails_the_job_at_once(store: Claiming, given_jobs: Give
     given_jobs(1)
     taken = take_one(store)
 
-    settle(store, failed(taken, final=True))
+    settle(store, build_failure(taken, final=True))
 
     job = job_of(store, taken.id)
     assert (job.state, job.attempts, job.finished_at) == (State.FAILED, 1, clock.now)
@@ -118,7 +118,7 @@ def test_retry_queues_the_job_again_after_its_own_delay(store: Claiming, given_j
     given_jobs(1)
     taken = take_one(store)
 
-    settle(store, retried(taken, 30, why="not yet"))
+    settle(store, build_retry(taken, 30, why="not yet"))
 
     job = job_of(store, taken.id)
     assert (job.state, job.attempts) == (State.QUEUED, 1)
@@ -131,7 +131,7 @@ def test_retry_without_a_delay_takes_the_back_off(store: Claiming, given_jobs: G
     given_jobs(1)
     taken = take_one(store)
 
-    settle(store, retried(taken))
+    settle(store, build_retry(taken))
 
     assert job_of(store, taken.id).run_at == clock.now + timedelta(seconds=10)
 
@@ -139,7 +139,7 @@ def test_retry_without_a_delay_takes_the_back_off(store: Claiming, given_jobs: G
 def test_retry_makes_the_job_failed_when_its_attempts_are_spent(store: Claiming, given_jobs: GivenJobs) -> None:
     (id,) = given_jobs(1)
     for _ in range(5):
-        settle(store, retried(take_one(store), 0))
+        settle(store, build_retry(take_one(store), 0))
 
     assert job_of(store, id).state is State.FAILED
 
@@ -148,7 +148,7 @@ def test_snooze_gives_the_attempt_back_and_waits(store: Claiming, given_jobs: Gi
     given_jobs(1)
     taken = take_one(store)
 
-    settle(store, snoozed(taken, 45))
+    settle(store, build_snooze(taken, 45))
 
     job = job_of(store, taken.id)
     assert (job.state, job.attempts, job.fence) == (State.QUEUED, 0, 1)
@@ -163,7 +163,7 @@ def test_release_gives_the_attempt_back_and_keeps_the_place(
     taken = take_one(store)
     clock.advance(5)
 
-    settle(store, released(taken))
+    settle(store, build_release(taken))
 
     job = job_of(store, taken.id)
     assert (job.state, job.attempts, job.fence) == (State.QUEUED, 0, 1)
@@ -174,7 +174,7 @@ def test_release_gives_the_attempt_back_and_keeps_the_place(
 def test_a_job_may_be_released_more_often_than_it_has_attempts(store: Claiming, given_jobs: GivenJobs) -> None:
     (id,) = given_jobs(1)
     for _ in range(20):
-        settle(store, released(take_one(store)))
+        settle(store, build_release(take_one(store)))
 
     job = job_of(store, id)
     assert (job.state, job.attempts, job.fence) == (State.QUEUED, 0, 20)
@@ -184,7 +184,7 @@ def test_cancel_by_the_holder_makes_the_job_cancelled(store: Claiming, given_job
     given_jobs(1)
     taken = take_one(store)
 
-    settle(store, cancelled(taken, "no longer wanted"))
+    settle(store, build_cancellation(taken, "no longer wanted"))
 
     job = job_of(store, taken.id)
     assert (job.state, job.attempts, job.finished_at) == (State.CANCELLED, 1, clock.now)
@@ -195,7 +195,7 @@ def test_no_ending_leaves_a_lease_behind(store: Claiming, given_jobs: GivenJobs)
     given_jobs(len(ENDINGS))
     taken = take_each(store, ENDINGS)
 
-    settle_each(store, endings_of(taken))
+    settle_each(store, build_endings(taken))
 
     after = jobs_of(store, taken)
     assert [name for name, job in after.items() if job.state is State.RUNNING] == []
@@ -215,7 +215,7 @@ def test_every_ending_but_complete_adds_a_line_to_the_history(
     given_jobs(len(OTHERS))
     taken = take_each(store, OTHERS, worker="w5")
     clock.advance(3)
-    settlements = endings_of(taken)
+    settlements = build_endings(taken)
 
     settle_each(store, settlements)
 
@@ -238,7 +238,7 @@ def test_every_ending_but_complete_adds_a_line_to_the_history(
 def test_the_history_keeps_its_last_lines_and_the_number_of_the_others(store: Claiming, given_jobs: GivenJobs) -> None:
     (id,) = given_jobs(1)
     for _ in range(HISTORY_KEPT + 3):
-        settle(store, released(take_one(store)))
+        settle(store, build_release(take_one(store)))
 
     job = job_of(store, id)
     assert [ending.fence for ending in job.history] == list(range(4, HISTORY_KEPT + 4))
@@ -252,7 +252,7 @@ def test_a_job_asked_to_cancel_is_cancelled_by_every_other_ending(
     taken = take_each(store, OTHERS)
     store.move([each.id for each in taken.values()], Move.CANCEL, "stop it")
 
-    landed = settle_each(store, endings_of(taken))
+    landed = settle_each(store, build_endings(taken))
 
     after = jobs_of(store, taken)
     assert landed == dict.fromkeys(OTHERS, True)
@@ -268,7 +268,7 @@ def test_a_job_asked_to_cancel_may_still_complete(store: Claiming, given_jobs: G
     taken = take_one(store)
     store.move([taken.id], Move.CANCEL)
 
-    landed = settle(store, completed(taken, 42))
+    landed = settle(store, build_completion(taken, 42))
 
     job = job_of(store, taken.id)
     assert landed
@@ -282,7 +282,7 @@ def test_a_holder_whose_lease_ran_out_but_was_not_reaped_may_still_settle(
     taken = take_each(store, ENDINGS, lease=10)
     clock.advance(1_000)
 
-    landed = settle_each(store, endings_of(taken))
+    landed = settle_each(store, build_endings(taken))
 
     assert landed == dict.fromkeys(ENDINGS, True)
 
@@ -292,7 +292,7 @@ def test_a_settlement_sent_again_landed_and_changes_nothing_twice(
 ) -> None:
     given_jobs(len(ENDINGS))
     taken = take_each(store, ENDINGS)
-    settlements = endings_of(taken)
+    settlements = build_endings(taken)
     settle_each(store, settlements)
     before = jobs_of(store, taken)
     clock.advance(1)
@@ -308,7 +308,7 @@ def test_a_settlement_sent_again_after_the_next_claim_landed_and_leaves_that_cla
 ) -> None:
     given_jobs(len(OTHERS))
     taken = take_each(store, OTHERS)
-    settlements = endings_of(taken)
+    settlements = build_endings(taken)
     settle_each(store, settlements)
     store.move([each.id for each in taken.values()], Move.RETRY)
     clock.advance(100)
@@ -323,10 +323,12 @@ def test_a_settlement_sent_again_after_the_next_claim_landed_and_leaves_that_cla
 def test_a_failing_job_in_a_batch_costs_its_neighbours_nothing(store: Claiming, given_jobs: GivenJobs) -> None:
     given_jobs(4)
     done, broken, stale, other = take(store, limit=4)
-    store.settle([released(stale)])
+    store.settle([build_release(stale)])
     newer = take_one(store)
 
-    answers = store.settle([completed(done), failed(broken, final=True), completed(stale), completed(other)])
+    answers = store.settle(
+        [build_completion(done), build_failure(broken, final=True), build_completion(stale), build_completion(other)]
+    )
 
     assert answers == [True, True, False, True]
     assert job_of(store, done.id).state is State.COMPLETED
@@ -339,14 +341,14 @@ def test_only_the_first_of_two_endings_in_one_batch_lands(store: Claiming, given
     given_jobs(1)
     taken = take_one(store)
 
-    answers = store.settle([completed(taken), failed(taken)])
+    answers = store.settle([build_completion(taken), build_failure(taken)])
 
     assert answers == [True, False]
     assert job_of(store, taken.id).state is State.COMPLETED
 
 
 def test_a_job_that_is_not_there_is_lost(store: Claiming) -> None:
-    assert not settle(store, transitions.completed(Hold(id="nobody", fence=1, token="t")))
+    assert not settle(store, transitions.build_completion(Hold(id="nobody", fence=1, token="t")))
 
 
 def test_a_settlement_of_nothing_answers_nothing(store: Claiming) -> None:
@@ -359,7 +361,7 @@ def test_a_settlement_that_stands_twice_in_a_request_landed_both_times_and_ends_
     given_jobs(len(ENDINGS))
     taken = take_each(store, ENDINGS)
 
-    landed = {name: store.settle([ending, ending]) for name, ending in endings_of(taken).items()}
+    landed = {name: store.settle([ending, ending]) for name, ending in build_endings(taken).items()}
 
     assert landed == {name: [True, True] for name in ENDINGS}
     assert {name: len(job.history) for name, job in jobs_of(store, taken).items()} == {

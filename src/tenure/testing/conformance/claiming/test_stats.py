@@ -3,7 +3,7 @@
 from tenure.backends.protocol import Claiming
 from tenure.core.operations import Move
 from tenure.testing import Clock
-from tenure.testing.conformance.building import GivenJobs, completed, failed, settle, take, take_one
+from tenure.testing.conformance.building import GivenJobs, build_completion, build_failure, settle, take, take_one
 
 
 def test_an_empty_store_has_no_rows(store: Claiming) -> None:
@@ -13,7 +13,7 @@ def test_an_empty_store_has_no_rows(store: Claiming) -> None:
 def test_each_job_is_counted_in_the_state_that_it_is_in(store: Claiming, given_jobs: GivenJobs) -> None:
     ids = given_jobs(7)
     done, broken, waiting, _ = take(store, limit=4)
-    store.settle([completed(done), failed(broken, final=True), failed(waiting)])
+    store.settle([build_completion(done), build_failure(broken, final=True), build_failure(waiting)])
     store.move([ids[4]], Move.CANCEL)
 
     (row,) = store.stats().rows
@@ -26,7 +26,7 @@ def test_a_scheduled_job_is_counted_as_due_when_its_time_has_come(
     store: Claiming, given_jobs: GivenJobs, clock: Clock
 ) -> None:
     given_jobs(1)
-    settle(store, failed(take_one(store)))
+    settle(store, build_failure(take_one(store)))
     before = store.stats()
     clock.advance(10)
     after = store.stats()
@@ -38,7 +38,7 @@ def test_a_scheduled_job_is_counted_as_due_when_its_time_has_come(
 def test_the_oldest_due_job_is_told(store: Claiming, given_jobs: GivenJobs, clock: Clock) -> None:
     given_jobs(2)
     first = take_one(store)
-    settle(store, failed(first))
+    settle(store, build_failure(first))
     clock.advance(100)
 
     (row,) = store.stats().rows

@@ -5,7 +5,7 @@ import time
 
 from tenure.backends.protocol import Claiming
 from tenure.testing import ClaimingHarness
-from tenure.testing.conformance.building import GivenJobs, released, settle, take_one
+from tenure.testing.conformance.building import GivenJobs, build_release, settle, take_one
 
 LONG = 30.0
 
@@ -54,7 +54,7 @@ def test_a_wait_ends_when_a_job_is_given_back(harness: ClaimingHarness) -> None:
     waiting = threading.Thread(target=store.wait, args=(None, None, LONG), daemon=True)
     waiting.start()
 
-    settle(store, released(taken))
+    settle(store, build_release(taken))
 
     waiting.join(LONG / 2)
     assert not waiting.is_alive()

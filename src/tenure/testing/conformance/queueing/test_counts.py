@@ -7,14 +7,14 @@ from tenure.backends.protocol import Backend
 from tenure.core.operations import Count, Event, Move
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
-    cancelled,
-    completed,
-    entry,
-    failed,
-    released,
-    retried,
+    build_cancellation,
+    build_completion,
+    build_failure,
+    build_record,
+    build_release,
+    build_retry,
+    build_snooze,
     settle,
-    snoozed,
     take,
     take_one,
 )
@@ -28,9 +28,18 @@ def totals(store: Backend, since: float = 3600) -> Counter[Event]:
 
 
 def test_every_ending_is_counted_by_its_outcome(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry() for _ in range(7)])
+    store.enqueue([build_record() for _ in range(7)])
     a, b, c, d, e, f, _ = take(store, limit=7, lease=10)
-    store.settle([completed(a), failed(b), retried(c), snoozed(d), released(e), cancelled(f)])
+    store.settle(
+        [
+            build_completion(a),
+            build_failure(b),
+            build_retry(c),
+            build_snooze(d),
+            build_release(e),
+            build_cancellation(f),
+        ]
+    )
     clock.advance(10)
     store.reap()
 
@@ -48,31 +57,31 @@ def test_every_ending_is_counted_by_its_outcome(store: Backend, clock: Clock) ->
 
 
 def test_what_a_late_worker_was_refused_is_counted(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
     late = take_one(store, lease=10)
     clock.advance(10)
     current = take_one(store)
-    settle(store, completed(late))
-    settle(store, failed(late))
-    settle(store, completed(current))
+    settle(store, build_completion(late))
+    settle(store, build_failure(late))
+    settle(store, build_completion(current))
 
     assert totals(store)[Event.REFUSED] == 2
 
 
 def test_what_is_sent_again_is_counted_once(store: Backend) -> None:
-    given = entry(id="a")
+    given = build_record(id="a")
     store.enqueue([given])
     store.enqueue([given])
     taken = take_one(store, token="t")
     take(store, token="t")
-    settle(store, completed(taken))
-    settle(store, completed(taken))
+    settle(store, build_completion(taken))
+    settle(store, build_completion(taken))
 
     assert totals(store) == {Event.ENQUEUED: 1, Event.CLAIMED: 1, Event.COMPLETED: 1}
 
 
 def test_an_operators_moves_are_counted(store: Backend) -> None:
-    store.enqueue([entry(id="a")])
+    store.enqueue([build_record(id="a")])
     store.move(["a"], Move.CANCEL)
     store.move(["a"], Move.CANCEL)
     store.move(["a"], Move.RETRY)
@@ -82,11 +91,11 @@ def test_an_operators_moves_are_counted(store: Backend) -> None:
 
 def test_counts_come_by_minute_and_queue_oldest_first(store: Backend, clock: Clock) -> None:
     start = clock.now
-    store.enqueue([entry(queue="y"), entry(queue="x")])
+    store.enqueue([build_record(queue="y"), build_record(queue="x")])
     clock.advance(59)
-    store.enqueue([entry(queue="x")])
+    store.enqueue([build_record(queue="x")])
     clock.advance(1)
-    store.enqueue([entry(queue="x")])
+    store.enqueue([build_record(queue="x")])
 
     assert store.counts(3600) == [
         Count(minute_at=start, queue="x", event=Event.ENQUEUED, number=2),
@@ -97,25 +106,25 @@ def test_counts_come_by_minute_and_queue_oldest_first(store: Backend, clock: Clo
 
 def test_counts_reach_back_as_far_as_asked(store: Backend, clock: Clock) -> None:
     for _ in range(3):
-        store.enqueue([entry()])
+        store.enqueue([build_record()])
         clock.advance(60)
 
     assert totals(store, since=120)[Event.ENQUEUED] == 2
 
 
 def test_counts_reach_back_a_day_at_most(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
     clock.advance(2 * 86_400)
 
     assert store.counts(1e9) == []
 
 
 def test_counts_are_kept_for_a_day(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
     clock.advance(86_400)
     after_a_day = totals(store, since=86_400)
     clock.advance(60)
-    store.enqueue([entry()])
+    store.enqueue([build_record()])
 
     assert after_a_day == {Event.ENQUEUED: 1}
     assert totals(store, since=86_400) == {Event.ENQUEUED: 1}

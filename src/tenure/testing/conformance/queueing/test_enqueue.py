@@ -10,9 +10,9 @@ from tenure.core.operations import Enqueued, Query
 from tenure.errors import KeyTaken
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
-    completed,
-    entry,
-    failed,
+    build_completion,
+    build_failure,
+    build_record,
     ids_of,
     job_of,
     settle,
@@ -22,7 +22,7 @@ from tenure.testing.conformance.building import (
 
 
 def test_an_enqueued_job_is_stored_as_it_was_given(store: Backend, clock: Clock) -> None:
-    given = entry(
+    given = build_record(
         "send",
         id="m7",
         payload={"to": "ada@example.org"},
@@ -49,7 +49,7 @@ def test_an_enqueued_job_is_stored_as_it_was_given(store: Backend, clock: Clock)
 
 
 def test_a_new_job_is_queued_and_untouched(store: Backend) -> None:
-    store.enqueue([entry(id="a")])
+    store.enqueue([build_record(id="a")])
 
     job = job_of(store, "a")
     assert (job.state, job.attempts, job.crashes, job.fence) == (State.QUEUED, 0, 0, 0)
@@ -59,22 +59,22 @@ def test_a_new_job_is_queued_and_untouched(store: Backend) -> None:
 
 
 def test_without_a_time_a_job_is_due_now(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="a")])
+    store.enqueue([build_record(id="a")])
 
     assert job_of(store, "a").run_at == clock.now
 
 
 def test_a_moment_of_the_callers_own_is_kept_to_the_microsecond(store: Backend) -> None:
     run_at = datetime(2031, 5, 6, 7, 8, 9, 123_457, tzinfo=UTC)
-    store.enqueue([entry(id="a", run_at=run_at)])
+    store.enqueue([build_record(id="a", run_at=run_at)])
 
     assert job_of(store, "a").run_at == run_at
 
 
 def test_the_same_id_is_the_same_job_and_the_first_content_wins(store: Backend) -> None:
-    store.enqueue([entry(id="a", payload={"n": 1})])
+    store.enqueue([build_record(id="a", payload={"n": 1})])
 
-    answers = store.enqueue([entry(id="a", payload={"n": 2}, priority=9)])
+    answers = store.enqueue([build_record(id="a", payload={"n": 2}, priority=9)])
 
     assert answers == [Enqueued(id="a", created=False)]
     assert job_of(store, "a").payload == {"n": 1}
@@ -82,25 +82,25 @@ def test_the_same_id_is_the_same_job_and_the_first_content_wins(store: Backend) 
 
 
 def test_the_same_id_twice_in_one_request_is_one_job(store: Backend) -> None:
-    answers = store.enqueue([entry(id="a", payload={"n": 1}), entry(id="a", payload={"n": 2})])
+    answers = store.enqueue([build_record(id="a", payload={"n": 1}), build_record(id="a", payload={"n": 2})])
 
     assert answers == [Enqueued(id="a", created=True), Enqueued(id="a", created=False)]
     assert job_of(store, "a").payload == {"n": 1}
 
 
 def test_an_id_stays_taken_while_its_job_runs_and_after_it_finished(store: Backend) -> None:
-    store.enqueue([entry(id="a")])
+    store.enqueue([build_record(id="a")])
     taken = take_one(store)
-    while_running = store.enqueue([entry(id="a")])
-    settle(store, completed(taken))
-    after = store.enqueue([entry(id="a")])
+    while_running = store.enqueue([build_record(id="a")])
+    settle(store, build_completion(taken))
+    after = store.enqueue([build_record(id="a")])
 
     assert while_running == after == [Enqueued(id="a", created=False)]
     assert take(store) == []
 
 
 def test_an_enqueue_sent_again_answers_the_same_jobs(store: Backend) -> None:
-    entries = [entry(id="a"), entry(id="b")]
+    entries = [build_record(id="a"), build_record(id="b")]
     first = store.enqueue(entries)
 
     again = store.enqueue(entries)
@@ -110,17 +110,17 @@ def test_an_enqueue_sent_again_answers_the_same_jobs(store: Backend) -> None:
 
 
 def test_all_jobs_of_a_request_are_stored_or_none(store: Backend) -> None:
-    store.enqueue([entry(id="holder", key="k")])
+    store.enqueue([build_record(id="holder", key="k")])
 
     with pytest.raises(KeyTaken):
-        store.enqueue([entry(id="a"), entry(id="b", key="k", on_conflict="raise"), entry(id="c")])
+        store.enqueue([build_record(id="a"), build_record(id="b", key="k", on_conflict="raise"), build_record(id="c")])
 
     assert ids_of(store.find(Query()).jobs) == ["holder"]
     assert store.stats().total("due") == 1
 
 
 def test_jobs_of_one_request_are_claimed_in_its_order(store: Backend) -> None:
-    store.enqueue([entry(id=id) for id in "dacb"])
+    store.enqueue([build_record(id=id) for id in "dacb"])
 
     assert ids_of(take(store, limit=4)) == list("dacb")
 
@@ -130,17 +130,17 @@ def test_an_enqueue_of_nothing_answers_nothing(store: Backend) -> None:
 
 
 def test_a_job_without_a_bound_on_attempts_is_tried_for_ever(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="a", max_attempts=None)])
+    store.enqueue([build_record(id="a", max_attempts=None)])
 
     for _ in range(30):
-        settle(store, failed(take_one(store)))
+        settle(store, build_failure(take_one(store)))
         clock.advance(100)
 
     assert (job_of(store, "a").state, job_of(store, "a").attempts) == (State.QUEUED, 30)
 
 
 def test_a_job_without_a_bound_on_attempts_still_fails_by_its_crashes(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="a", max_attempts=None, max_crashes=2)])
+    store.enqueue([build_record(id="a", max_attempts=None, max_crashes=2)])
 
     for _ in range(2):
         take_one(store, lease=1)
@@ -151,7 +151,7 @@ def test_a_job_without_a_bound_on_attempts_still_fails_by_its_crashes(store: Bac
 
 
 def test_a_crash_in_the_last_attempt_fails_the_job(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="a", max_attempts=1, max_crashes=9)])
+    store.enqueue([build_record(id="a", max_attempts=1, max_crashes=9)])
     take_one(store, lease=1)
     clock.advance(1)
 

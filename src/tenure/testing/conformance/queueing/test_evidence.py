@@ -2,21 +2,21 @@
 
 from tenure.backends.protocol import Backend
 from tenure.core.job import Outcome
-from tenure.core.operations import EVIDENCE_KEPT, Beat, Query
+from tenure.core.operations import SILENT_WORKER_TTL, Heartbeat, Query
 from tenure.testing import Clock
-from tenure.testing.conformance.building import entry, ids_of, job_of, settle, snoozed, take, take_one
+from tenure.testing.conformance.building import build_record, build_snooze, ids_of, job_of, settle, take, take_one
 
-RAN_OUT = "the lease ran out at 2026-01-01T12:01:00+00:00; worker 'w1' had claimed the job at 2026-01-01T12:00:00+00:00"
-SIGN = " and last gave a sign of life at 2026-01-01T12:00:00+00:00 (host 'b', pid 41)"
+RAN_OUT = "lease expired at 2026-01-01T12:01:00+00:00; worker 'w1' claimed the job at 2026-01-01T12:00:00+00:00"
+SIGN = "; last heartbeat at 2026-01-01T12:00:00+00:00 (host 'b', pid 41)"
 
 
 def beat(store: Backend, worker: str, ttl: float = 30) -> None:
-    store.beat(Beat(name=worker, host="b", pid=41, version="1"), ttl)
+    store.beat(Heartbeat(name=worker, host="b", pid=41, version="1"), ttl)
 
 
 def take_as(store: Backend, worker: str, lease: float = 60) -> str:
     """Enqueue a job and claim it; return its id."""
-    store.enqueue([entry(priority=9)])
+    store.enqueue([build_record(priority=9)])
     return take_one(store, worker=worker, lease=lease).id
 
 
@@ -53,9 +53,7 @@ def test_the_last_sign_of_life_is_the_latest(store: Backend, clock: Clock) -> No
     clock.advance(1.5)
     store.reap()
 
-    assert error_of(store, id) == (
-        f"{RAN_OUT} and last gave a sign of life at 2026-01-01T12:00:58.500000+00:00 (host 'b', pid 41)"
-    )
+    assert error_of(store, id) == (f"{RAN_OUT}; last heartbeat at 2026-01-01T12:00:58.500000+00:00 (host 'b', pid 41)")
 
 
 def test_of_a_holder_that_gave_no_sign_only_the_claim_is_told(store: Backend, clock: Clock) -> None:
@@ -76,7 +74,7 @@ def test_each_holder_is_told_with_its_own_sign_of_life(store: Backend, clock: Cl
     store.reap()
 
     errors = [str(error_of(store, id)) for id in (first, second, third)]
-    assert [each.partition(" and last gave a sign of life at ")[2][:19] for each in errors] == [
+    assert [each.partition("; last heartbeat at ")[2][:19] for each in errors] == [
         "2026-01-01T12:00:00",
         "2026-01-01T12:00:10",
         "",
@@ -90,9 +88,9 @@ def test_a_worker_that_is_said_to_be_dead_is_told_so(store: Backend, clock: Cloc
     store.reap(worker="w1")
     store.reap(worker="w2")
 
-    claimed = "had claimed the job at 2026-01-01T12:00:00+00:00"
-    assert error_of(store, registered) == f"worker 'w1' was said to be dead; it {claimed}{SIGN}"
-    assert error_of(store, not_registered) == f"worker 'w2' was said to be dead; it {claimed}"
+    claimed = "claimed the job at 2026-01-01T12:00:00+00:00"
+    assert error_of(store, registered) == f"worker 'w1' was reported dead; it {claimed}{SIGN}"
+    assert error_of(store, not_registered) == f"worker 'w2' was reported dead; it {claimed}"
 
 
 def test_a_job_that_was_only_buffered_is_released_without_an_error(store: Backend) -> None:
@@ -106,7 +104,7 @@ def test_a_job_that_was_only_buffered_is_released_without_an_error(store: Backen
 def test_a_silent_worker_is_remembered_for_a_day_after_it_was_shown(store: Backend, clock: Clock) -> None:
     beat(store, "w1", ttl=30)
     before, after = take_as(store, "w1"), take_as(store, "w1")
-    clock.advance(EVIDENCE_KEPT + 29)
+    clock.advance(SILENT_WORKER_TTL + 29)
     beat(store, "w2")
     store.reap(limit=1)
     clock.advance(1)
@@ -129,8 +127,8 @@ def test_a_worker_that_signed_off_is_forgotten_at_once(store: Backend, clock: Cl
 
 def test_the_evidence_is_among_the_errors_of_a_job_and_found_by_its_text(store: Backend, clock: Clock) -> None:
     lost = take_as(store, "w1")
-    store.enqueue([entry()])
-    settle(store, snoozed(take_one(store)))
+    store.enqueue([build_record()])
+    settle(store, build_snooze(take_one(store)))
     clock.advance(60)
     store.reap()
 

@@ -3,23 +3,23 @@
 from tenure.backends.protocol import Backend
 from tenure.client.jobs import Jobs
 from tenure.core.explanation import Explanation
-from tenure.core.operations import MOST_AHEAD, Beat, Move
+from tenure.core.operations import MAX_AHEAD_COUNTED, Heartbeat, Move
 from tenure.core.reasons import Reason, ReasonKind
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     Taken,
-    cancelled,
-    completed,
-    entry,
-    failed,
-    retried,
+    build_cancellation,
+    build_completion,
+    build_failure,
+    build_record,
+    build_retry,
+    build_snooze,
     settle,
-    snoozed,
     take,
     take_one,
 )
 
-NEXT = "queued, and the next claim of a worker takes it"
+NEXT = "queued and due: the next claim of a worker takes it"
 
 
 def explained(store: Backend, id: str = "mine") -> Explanation:
@@ -40,11 +40,11 @@ def against(store: Backend) -> list[str]:
 
 
 def given_a_job(store: Backend, **options: object) -> None:
-    store.enqueue([entry("send", id="mine", **options)])
+    store.enqueue([build_record("send", id="mine", **options)])
 
 
 def given_a_worker(store: Backend, name: str = "w1", ttl: float = 3_600, **options: object) -> None:
-    store.beat(Beat(name=name, host="h", pid=7, version="1", **options), ttl)  # type: ignore[arg-type]
+    store.beat(Heartbeat(name=name, host="h", pid=7, version="1", **options), ttl)  # type: ignore[arg-type]
 
 
 def given_a_held_job(store: Backend, **options: object) -> Taken:
@@ -91,7 +91,7 @@ def test_a_time_that_has_not_come_is_a_reason(store: Backend) -> None:
 
 def test_a_back_off_is_a_reason_with_the_error_before_it(store: Backend) -> None:
     given_a_worker(store)
-    settle(store, failed(given_a_held_job(store), "Traceback (most recent call last):\n  …\nValueError: no"))
+    settle(store, build_failure(given_a_held_job(store), "Traceback (most recent call last):\n  …\nValueError: no"))
 
     assert against(store) == [
         "it is not due until 2026-01-01T12:00:10Z (in 10 s): attempt 1 of 5 failed: ValueError: no"
@@ -100,16 +100,16 @@ def test_a_back_off_is_a_reason_with_the_error_before_it(store: Backend) -> None
 
 def test_a_retry_that_was_asked_for_is_a_reason(store: Backend) -> None:
     given_a_worker(store)
-    settle(store, retried(given_a_held_job(store), delay=30, why="busy"))
+    settle(store, build_retry(given_a_held_job(store), delay=30, why="busy"))
 
     assert against(store) == [
-        "it is not due until 2026-01-01T12:00:30Z (in 30 s): attempt 1 of 5 asked to be tried again: busy"
+        "it is not due until 2026-01-01T12:00:30Z (in 30 s): attempt 1 of 5 requested a retry: busy"
     ]
 
 
 def test_a_snooze_is_a_reason(store: Backend) -> None:
     given_a_worker(store)
-    settle(store, snoozed(given_a_held_job(store), 60))
+    settle(store, build_snooze(given_a_held_job(store), 60))
 
     assert against(store) == ["it is not due until 2026-01-01T12:01:00Z (in 1 min): its handler snoozed it"]
 
@@ -128,7 +128,7 @@ def test_no_worker_at_all_is_a_reason(store: Backend, clock: Clock) -> None:
     given_a_worker(store, ttl=30)
     clock.advance(30)
 
-    assert against(store) == ["no worker is alive"]
+    assert against(store) == ["no live workers"]
 
 
 def test_no_worker_of_the_type_is_a_reason(store: Backend) -> None:
@@ -152,7 +152,7 @@ def test_workers_that_stand_still_are_a_reason(store: Backend) -> None:
     given_a_job(store)
     given_a_worker(store, quiet_for=12.0)
 
-    assert against(store) == ["the event loop or the claims of 'w1' have stood still for 12 s"]
+    assert against(store) == ["the event loop or claim loop of 'w1' has been blocked for 12 s"]
 
 
 def test_a_worker_that_stands_still_beside_another_is_no_reason(store: Backend) -> None:
@@ -165,28 +165,28 @@ def test_a_worker_that_stands_still_beside_another_is_no_reason(store: Backend) 
 
 
 def test_busy_workers_are_a_reason(store: Backend) -> None:
-    store.enqueue([entry("send") for _ in range(3)])
+    store.enqueue([build_record("send") for _ in range(3)])
     given_a_worker(store, "w1", concurrency=2)
     given_a_worker(store, "w2", concurrency=1)
     take(store, limit=2, worker="w1")
     take(store, limit=1, worker="w2")
     given_a_job(store)
 
-    assert against(store) == ["all slots of those that take it (3) are busy"]
+    assert against(store) == ["all 3 slots of its workers are busy"]
 
 
 def test_what_a_worker_holds_beyond_its_slots_takes_no_slot_of_another(store: Backend) -> None:
-    store.enqueue([entry("send") for _ in range(3)])
+    store.enqueue([build_record("send") for _ in range(3)])
     given_a_worker(store, "w1", concurrency=1)
     given_a_worker(store, "w2", concurrency=1)
     take(store, limit=3, worker="w1")
     given_a_job(store)
 
-    assert reason(store, ReasonKind.SLOTS).text == "those that take it have 1 of 2 slots free"
+    assert reason(store, ReasonKind.SLOTS).text == "its workers have 1 of 2 slots free"
 
 
 def test_jobs_ahead_are_a_reason_if_there_are_no_slots_for_them(store: Backend) -> None:
-    store.enqueue([entry("send") for _ in range(2)])
+    store.enqueue([build_record("send") for _ in range(2)])
     given_a_job(store)
     given_a_worker(store, concurrency=2)
 
@@ -194,16 +194,18 @@ def test_jobs_ahead_are_a_reason_if_there_are_no_slots_for_them(store: Backend) 
 
 
 def test_jobs_ahead_are_no_reason_if_there_are_slots_for_them(store: Backend) -> None:
-    store.enqueue([entry("send") for _ in range(2)])
+    store.enqueue([build_record("send") for _ in range(2)])
     given_a_job(store)
     given_a_worker(store, concurrency=3)
 
     assert against(store) == []
-    assert reason(store, ReasonKind.AHEAD).text == "2 due jobs are ahead of it, and there are slots for all"
+    assert reason(store, ReasonKind.AHEAD).text == "2 due jobs are ahead of it, with enough free slots for all"
 
 
 def test_only_jobs_that_its_workers_take_are_ahead(store: Backend) -> None:
-    store.enqueue([entry("send", queue="slow"), entry("report"), entry("resize"), entry("send")])
+    store.enqueue(
+        [build_record("send", queue="slow"), build_record("report"), build_record("resize"), build_record("send")]
+    )
     given_a_job(store)
     given_a_worker(store, "w1", queues=("default",), types=("send",))
     given_a_worker(store, "w2", queues=("default", "mail"), types=("send", "report"))
@@ -213,15 +215,15 @@ def test_only_jobs_that_its_workers_take_are_ahead(store: Backend) -> None:
 
 
 def test_without_a_worker_the_jobs_of_its_queue_are_ahead(store: Backend) -> None:
-    store.enqueue([entry("send", queue="slow"), entry("report")])
+    store.enqueue([build_record("send", queue="slow"), build_record("report")])
     given_a_job(store)
 
-    assert against(store) == ["no worker is alive", "1 due job is ahead of it"]
+    assert against(store) == ["no live workers", "1 due job is ahead of it"]
 
 
 def test_very_many_jobs_ahead_are_not_counted_to_the_end(store: Backend) -> None:
-    store.enqueue([entry("send") for _ in range(MOST_AHEAD)])
-    store.enqueue([entry("send")])
+    store.enqueue([build_record("send") for _ in range(MAX_AHEAD_COUNTED)])
+    store.enqueue([build_record("send")])
     given_a_job(store)
     given_a_worker(store)
 
@@ -236,7 +238,7 @@ def test_a_job_that_may_crash_once_more_is_told_to_run_alone(store: Backend, clo
     assert reason(store, ReasonKind.ATTEMPTS).text == "the next is attempt 2 of 5"
     assert reason(store, ReasonKind.CRASHES).text == (
         "it has crashed before (1 of 2); the next crash fails it, "
-        "so a worker runs it alone, when nothing else runs there"
+        "so a worker runs it in isolation, while no other job runs there"
     )
 
 
@@ -247,8 +249,8 @@ def test_a_running_job_is_explained_by_its_holder_and_its_lease(store: Backend, 
 
     assert [(each.kind, each.text) for each in explained(store).reasons] == [
         ("held", "worker 'w1' (host 'h', pid 7) has held it since 2026-01-01T12:00:00Z (4 s ago), under fence 1"),
-        ("lease", "its lease goes on until 2026-01-01T12:01:00Z (in 56 s)"),
-        ("holder", "its worker gave a sign of life 4 s ago"),
+        ("lease", "its lease is valid until 2026-01-01T12:01:00Z (in 56 s)"),
+        ("holder", "its worker sent a heartbeat 4 s ago"),
         ("attempts", "this is attempt 1 of 5"),
     ]
     assert explained(store).verdict.startswith("running: worker 'w1' (host 'h', pid 7) has held it since")
@@ -260,7 +262,7 @@ def test_a_lease_that_ran_out_is_a_reason(store: Backend, clock: Clock) -> None:
     clock.advance(62)
 
     assert against(store) == [
-        "its lease ran out at 2026-01-01T12:01:00Z (2 s ago), and nobody has looked since",
+        "its lease expired at 2026-01-01T12:01:00Z (2 s ago), and no worker has reaped it yet",
     ]
 
 
@@ -269,16 +271,14 @@ def test_a_holder_that_fell_silent_is_a_reason(store: Backend, clock: Clock) -> 
     given_a_held_job(store)
     clock.advance(40)
 
-    assert against(store) == [
-        "its worker has fallen silent; its last sign of life was at 2026-01-01T12:00:00Z (40 s ago)"
-    ]
+    assert against(store) == ["its worker sends no heartbeats; the last one was at 2026-01-01T12:00:00Z (40 s ago)"]
 
 
 def test_a_holder_that_stands_still_is_a_reason(store: Backend) -> None:
     given_a_worker(store, quiet_for=70.0)
     given_a_held_job(store)
 
-    assert against(store) == ["the event loop or the claims of 'w1' have stood still for 1 min 10 s"]
+    assert against(store) == ["the event loop or claim loop of 'w1' has been blocked for 1 min 10 s"]
 
 
 def test_a_holder_that_claims_by_hand_is_told(store: Backend) -> None:
@@ -286,7 +286,7 @@ def test_a_holder_that_claims_by_hand_is_told(store: Backend) -> None:
 
     assert against(store) == []
     assert reason(store, ReasonKind.HOLDER).text == (
-        "its worker is not in the registry: programs that claim by hand give no sign of life"
+        "its worker is not in the registry: programs that claim by hand send no heartbeats"
     )
 
 
@@ -295,23 +295,21 @@ def test_a_cancel_that_was_asked_for_is_a_reason(store: Backend, clock: Clock) -
     store.move(["mine"], Move.CANCEL, "the wrong file")
     clock.advance(10)
 
-    assert against(store) == ["a cancel was asked for at 2026-01-01T12:00:00Z (10 s ago): the wrong file"]
+    assert against(store) == ["a cancel was requested at 2026-01-01T12:00:00Z (10 s ago): the wrong file"]
 
 
 def test_a_completed_job_is_explained(store: Backend, clock: Clock) -> None:
-    settle(store, completed(given_a_held_job(store)))
+    settle(store, build_completion(given_a_held_job(store)))
     clock.advance(7_260)
 
     assert against(store) == ["it was completed at 2026-01-01T12:00:00Z (2 h 1 min ago) by worker 'w1'"]
 
 
 def test_a_job_whose_attempts_are_spent_is_explained(store: Backend) -> None:
-    settle(store, failed(given_a_held_job(store, max_attempts=1), "Traceback…\nValueError: no"))
+    settle(store, build_failure(given_a_held_job(store, max_attempts=1), "Traceback…\nValueError: no"))
 
-    assert against(store) == [
-        "it failed at 2026-01-01T12:00:00Z (0 s ago): attempts are spent (1 of 1): ValueError: no"
-    ]
-    assert explained(store).reasons[0].remedy == "`tenure jobs retry mine` queues it again, with fresh attempts"
+    assert against(store) == ["it failed at 2026-01-01T12:00:00Z (0 s ago): no attempts left (1 of 1): ValueError: no"]
+    assert explained(store).reasons[0].remedy == "`tenure jobs retry mine` queues it again, with new attempts"
 
 
 def test_a_job_whose_crashes_are_spent_is_explained(store: Backend, clock: Clock) -> None:
@@ -321,16 +319,16 @@ def test_a_job_whose_crashes_are_spent_is_explained(store: Backend, clock: Clock
     (text,) = against(store)
 
     assert text == (
-        "it failed at 2026-01-01T12:01:00Z (0 s ago): crashes are spent (1 of 1): the lease ran out at "
-        "2026-01-01T12:01:00+00:00; worker 'w1' had claimed the job at 2026-01-01T12:00:00+00:00"
+        "it failed at 2026-01-01T12:01:00Z (0 s ago): crash limit reached (1 of 1): lease expired at "
+        "2026-01-01T12:01:00+00:00; worker 'w1' claimed the job at 2026-01-01T12:00:00+00:00"
     )
 
 
 def test_a_job_that_was_given_up_is_explained(store: Backend) -> None:
-    settle(store, failed(given_a_held_job(store), "no such user", final=True))
+    settle(store, build_failure(given_a_held_job(store), "no such user", final=True))
 
     assert against(store) == [
-        "it failed at 2026-01-01T12:00:00Z (0 s ago): it was given up at attempt 1 of 5: no such user"
+        "it failed at 2026-01-01T12:00:00Z (0 s ago): attempt 1 of 5 failed for good: no such user"
     ]
 
 
@@ -344,7 +342,7 @@ def test_a_job_that_an_operator_cancelled_is_explained(store: Backend) -> None:
 def test_a_job_that_was_cancelled_while_it_ran_is_explained_by_who_asked(store: Backend) -> None:
     taken = given_a_held_job(store)
     store.move(["mine"], Move.CANCEL)
-    settle(store, failed(taken, "interrupted"))
+    settle(store, build_failure(taken, "interrupted"))
 
     assert against(store) == ["it was cancelled at 2026-01-01T12:00:00Z (0 s ago) by an operator"]
 
@@ -353,7 +351,7 @@ def test_a_job_that_its_handler_cancelled_is_explained(store: Backend) -> None:
     given_a_job(store)
     store.move(["mine"], Move.CANCEL, "not yet")
     store.move(["mine"], Move.RETRY)
-    settle(store, cancelled(take_one(store), "no longer needed"))
+    settle(store, build_cancellation(take_one(store), "no longer needed"))
 
     assert against(store) == ["it was cancelled at 2026-01-01T12:00:00Z (0 s ago) by its handler: no longer needed"]
 
@@ -362,4 +360,4 @@ def test_workers_that_stop_are_a_reason(store: Backend) -> None:
     given_a_job(store)
     given_a_worker(store, concurrency=0)
 
-    assert against(store) == ["every live worker stops: 'w1'"]
+    assert against(store) == ["all live workers are stopping: 'w1'"]

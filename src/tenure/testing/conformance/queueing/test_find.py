@@ -2,7 +2,7 @@
 
 from tenure.backends.protocol import SCAN, Backend
 from tenure.core.operations import Move, Query
-from tenure.testing.conformance.building import entry, ids_of
+from tenure.testing.conformance.building import build_record, ids_of
 
 CONDITIONS = {
     "queue": (Query(queues=("x",)), ["2", "1"]),
@@ -16,7 +16,11 @@ CONDITIONS = {
 
 def test_jobs_are_found_by_queue_type_and_key(store: Backend) -> None:
     store.enqueue(
-        [entry("a", id="1", queue="x"), entry("b", id="2", queue="x"), entry("b", id="3", queue="y", key="k")]
+        [
+            build_record("a", id="1", queue="x"),
+            build_record("b", id="2", queue="x"),
+            build_record("b", id="3", queue="y", key="k"),
+        ]
     )
 
     found = {name: ids_of(store.find(query).jobs) for name, (query, _) in CONDITIONS.items()}
@@ -25,8 +29,8 @@ def test_jobs_are_found_by_queue_type_and_key(store: Backend) -> None:
 
 
 def test_one_call_looks_at_a_bounded_number_of_jobs_and_the_next_goes_on(store: Backend) -> None:
-    store.enqueue([entry(id="needle", queue="other")])
-    store.enqueue([entry() for _ in range(SCAN)])
+    store.enqueue([build_record(id="needle", queue="other")])
+    store.enqueue([build_record() for _ in range(SCAN)])
 
     page = store.find(Query(queues=("other",)))
     found = page.jobs
@@ -38,9 +42,9 @@ def test_one_call_looks_at_a_bounded_number_of_jobs_and_the_next_goes_on(store: 
 
 
 def test_jobs_that_come_and_go_between_pages_appear_at_most_once(store: Backend) -> None:
-    store.enqueue([entry(id=str(n)) for n in range(6)])
+    store.enqueue([build_record(id=str(n)) for n in range(6)])
     first = store.find(Query(limit=3))
-    store.enqueue([entry(id="new")])
+    store.enqueue([build_record(id="new")])
     store.move(["5", "2"], Move.CANCEL)
     store.delete(["5", "2"])
     second = store.find(Query(limit=3, cursor=first.cursor))

@@ -1,7 +1,7 @@
 """Bringing the schema up to date."""
 
 from tenure.backends.protocol import Backend
-from tenure.testing.conformance.building import entry, ids_of, take
+from tenure.testing.conformance.building import build_record, ids_of, take
 
 
 def test_migrating_brings_the_schema_to_a_version_and_again_changes_nothing(store: Backend) -> None:
@@ -15,7 +15,7 @@ def test_migrating_brings_the_schema_to_a_version_and_again_changes_nothing(stor
 
 
 def test_migrating_keeps_what_is_stored(store: Backend) -> None:
-    store.enqueue([entry(id="a")])
+    store.enqueue([build_record(id="a")])
 
     store.migrate()
 

@@ -1,25 +1,31 @@
 """What a claim of one job depends on, over several queues and types, and who holds it."""
 
 from tenure.backends.protocol import SWEEP, Backend
-from tenure.core.operations import EVIDENCE_KEPT, MOST_AHEAD, Beat, Standing, Worker
+from tenure.core.operations import MAX_AHEAD_COUNTED, SILENT_WORKER_TTL, ClaimOutlook, Heartbeat, WorkerInfo
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, entry, ids_of, settle, take, take_one
+from tenure.testing.conformance.building import build_completion, build_record, ids_of, settle, take, take_one
 
-BEAT = Beat(name="w1", host="h", pid=7, version="1", concurrency=8, queues=("a",), types=("t",), quiet_for=0.25)
+BEAT = Heartbeat(name="w1", host="h", pid=7, version="1", concurrency=8, queues=("a",), types=("t",), quiet_for=0.25)
 
 
 def standing(
     store: Backend, id: str, *, queues: tuple[str, ...] | None = None, types: tuple[str, ...] | None = None
-) -> Standing:
-    found = store.standing(id, queues, types)
+) -> ClaimOutlook:
+    found = store.explain(id, queues, types)
     assert found is not None
     return found
 
 
 def test_ahead_is_who_a_claim_takes_before(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="early", priority=1), entry(id="low")])
+    store.enqueue([build_record(id="early", priority=1), build_record(id="low")])
     clock.advance(5)
-    store.enqueue([entry(id="later", priority=1), entry(id="latest", priority=1), entry(id="high", priority=2)])
+    store.enqueue(
+        [
+            build_record(id="later", priority=1),
+            build_record(id="latest", priority=1),
+            build_record(id="high", priority=2),
+        ]
+    )
     in_order = ["high", "early", "later", "latest", "low"]
 
     numbers = [standing(store, id).ahead for id in in_order]
@@ -29,8 +35,20 @@ def test_ahead_is_who_a_claim_takes_before(store: Backend, clock: Clock) -> None
 
 
 def test_the_same_order_holds_for_what_was_not_let_in_yet(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="later", delay=2), entry(id="low", delay=1, priority=-1), entry(id="sooner", delay=1)])
-    store.enqueue([entry(id="same", delay=2), entry(id="high", delay=2, priority=1), entry(id="not due", delay=3)])
+    store.enqueue(
+        [
+            build_record(id="later", delay=2),
+            build_record(id="low", delay=1, priority=-1),
+            build_record(id="sooner", delay=1),
+        ]
+    )
+    store.enqueue(
+        [
+            build_record(id="same", delay=2),
+            build_record(id="high", delay=2, priority=1),
+            build_record(id="not due", delay=3),
+        ]
+    )
     clock.advance(2)
 
     numbers = [standing(store, id).ahead for id in ("high", "sooner", "later", "same", "low", "not due")]
@@ -39,34 +57,34 @@ def test_the_same_order_holds_for_what_was_not_let_in_yet(store: Backend, clock:
 
 
 def test_those_let_in_and_those_not_are_counted_together(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="early", delay=1), entry(id="taken", priority=9, delay=1)])
+    store.enqueue([build_record(id="early", delay=1), build_record(id="taken", priority=9, delay=1)])
     clock.advance(1)
     take_one(store)
-    store.enqueue([entry(id="delayed", delay=1), entry(id="mine", delay=1)])
+    store.enqueue([build_record(id="delayed", delay=1), build_record(id="mine", delay=1)])
     clock.advance(1)
 
     assert standing(store, "mine").ahead == 2
 
 
 def test_only_the_queues_given_are_counted(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(queue=queue, delay=delay) for queue in "abc" for delay in (0, 1)])
-    store.enqueue([entry(id="mine", queue="a", delay=1)])
+    store.enqueue([build_record(queue=queue, delay=delay) for queue in "abc" for delay in (0, 1)])
+    store.enqueue([build_record(id="mine", queue="a", delay=1)])
     clock.advance(1)
 
     assert standing(store, "mine", queues=("a", "c", "nobody")).ahead == 4
 
 
 def test_only_the_types_given_are_counted(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(type, delay=delay) for type in "abc" for delay in (0, 1)])
-    store.enqueue([entry("a", id="mine", delay=1)])
+    store.enqueue([build_record(type, delay=delay) for type in "abc" for delay in (0, 1)])
+    store.enqueue([build_record("a", id="mine", delay=1)])
     clock.advance(1)
 
     assert standing(store, "mine", types=("a", "c", "nobody")).ahead == 4
 
 
 def test_queues_and_types_are_given_together(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(type, queue=queue, delay=delay) for queue in "xy" for type in "ab" for delay in (0, 1)])
-    store.enqueue([entry("b", id="mine", queue="y", delay=1)])
+    store.enqueue([build_record(type, queue=queue, delay=delay) for queue in "xy" for type in "ab" for delay in (0, 1)])
+    store.enqueue([build_record("b", id="mine", queue="y", delay=1)])
     clock.advance(1)
 
     assert standing(store, "mine", queues=("y",), types=("b",)).ahead == 2
@@ -74,7 +92,7 @@ def test_queues_and_types_are_given_together(store: Backend, clock: Clock) -> No
 
 
 def test_a_paused_queue_is_told(store: Backend) -> None:
-    store.enqueue([entry(id="mine", queue="a"), entry(id="other", queue="b")])
+    store.enqueue([build_record(id="mine", queue="a"), build_record(id="other", queue="b")])
     store.pause(["a"])
 
     assert standing(store, "mine").is_paused
@@ -82,7 +100,7 @@ def test_a_paused_queue_is_told(store: Backend) -> None:
 
 
 def test_a_resumed_queue_is_not_paused(store: Backend) -> None:
-    store.enqueue([entry(id="mine", queue="a")])
+    store.enqueue([build_record(id="mine", queue="a")])
     store.pause(["a"])
     store.resume(["a"])
 
@@ -90,7 +108,9 @@ def test_a_resumed_queue_is_not_paused(store: Backend) -> None:
 
 
 def test_jobs_of_a_paused_queue_are_not_ahead(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(queue="a"), entry(queue="a", delay=1), entry(id="mine", queue="b", delay=1)])
+    store.enqueue(
+        [build_record(queue="a"), build_record(queue="a", delay=1), build_record(id="mine", queue="b", delay=1)]
+    )
     store.pause(["a"])
     clock.advance(1)
 
@@ -98,35 +118,35 @@ def test_jobs_of_a_paused_queue_are_not_ahead(store: Backend, clock: Clock) -> N
 
 
 def test_a_burst_is_counted_at_once(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(delay=10) for _ in range(SWEEP + 500)])
-    store.enqueue([entry(id="mine", delay=10)])
+    store.enqueue([build_record(delay=10) for _ in range(SWEEP + 500)])
+    store.enqueue([build_record(id="mine", delay=10)])
     clock.advance(10)
 
     assert standing(store, "mine").ahead == SWEEP + 500
 
 
 def test_no_more_are_counted_than_can_be_told(store: Backend) -> None:
-    store.enqueue([entry("a") for _ in range(MOST_AHEAD // 2)])
-    store.enqueue([entry("b") for _ in range(MOST_AHEAD // 2 + 1)])
-    store.enqueue([entry(id="mine")])
+    store.enqueue([build_record("a") for _ in range(MAX_AHEAD_COUNTED // 2)])
+    store.enqueue([build_record("b") for _ in range(MAX_AHEAD_COUNTED // 2 + 1)])
+    store.enqueue([build_record(id="mine")])
 
-    assert standing(store, "mine").ahead == MOST_AHEAD
+    assert standing(store, "mine").ahead == MAX_AHEAD_COUNTED
 
 
 def test_the_holder_is_shown_as_it_gave_its_sign(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="mine")])
+    store.enqueue([build_record(id="mine")])
     store.beat(BEAT, ttl=30)
     take_one(store, worker="w1")
 
-    assert standing(store, "mine").holder == Worker.of(BEAT, started_at=clock.now, beat_at=clock.now)
+    assert standing(store, "mine").holder == WorkerInfo.from_heartbeat(BEAT, started_at=clock.now, beat_at=clock.now)
 
 
 def test_a_holder_that_fell_silent_is_remembered(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="mine")])
+    store.enqueue([build_record(id="mine")])
     store.beat(BEAT, ttl=30)
     take_one(store, worker="w1", lease=86_400)
     beat_at = clock.now
-    clock.advance(EVIDENCE_KEPT + 29)
+    clock.advance(SILENT_WORKER_TTL + 29)
     holder = standing(store, "mine").holder
     clock.advance(1)
 
@@ -136,9 +156,9 @@ def test_a_holder_that_fell_silent_is_remembered(store: Backend, clock: Clock) -
 
 
 def test_a_job_that_nobody_holds_has_no_holder(store: Backend) -> None:
-    store.enqueue([entry(id="done"), entry(id="queued")])
+    store.enqueue([build_record(id="done"), build_record(id="queued")])
     store.beat(BEAT, ttl=30)
-    settle(store, completed(take_one(store, worker="w1")))
+    settle(store, build_completion(take_one(store, worker="w1")))
 
     assert standing(store, "done").holder is None
     assert standing(store, "queued").holder is None

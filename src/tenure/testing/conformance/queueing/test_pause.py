@@ -2,13 +2,22 @@
 
 from tenure.backends.protocol import Backend
 from tenure.core.job import State
-from tenure.core.operations import Holding, Move
+from tenure.core.operations import HoldStatus, Move
 from tenure.testing import Clock
-from tenure.testing.conformance.building import completed, entry, extend, ids_of, job_of, settle, take, take_one
+from tenure.testing.conformance.building import (
+    build_completion,
+    build_record,
+    extend,
+    ids_of,
+    job_of,
+    settle,
+    take,
+    take_one,
+)
 
 
 def test_a_paused_queue_yields_no_claim(store: Backend) -> None:
-    store.enqueue([entry(id="a", queue="mail"), entry(id="b", queue="other")])
+    store.enqueue([build_record(id="a", queue="mail"), build_record(id="b", queue="other")])
 
     store.pause(["mail"])
 
@@ -17,7 +26,7 @@ def test_a_paused_queue_yields_no_claim(store: Backend) -> None:
 
 
 def test_a_resumed_queue_yields_its_jobs_again(store: Backend) -> None:
-    store.enqueue([entry(id="a", queue="mail")])
+    store.enqueue([build_record(id="a", queue="mail")])
     store.pause(["mail"])
 
     store.resume(["mail"])
@@ -28,23 +37,23 @@ def test_a_resumed_queue_yields_its_jobs_again(store: Backend) -> None:
 def test_a_paused_queue_takes_new_jobs(store: Backend) -> None:
     store.pause(["mail"])
 
-    store.enqueue([entry(id="a", queue="mail")])
+    store.enqueue([build_record(id="a", queue="mail")])
 
     assert job_of(store, "a").state is State.QUEUED
     assert take(store) == []
 
 
 def test_claims_of_a_paused_queue_go_on(store: Backend) -> None:
-    store.enqueue([entry(id="a", queue="mail")])
+    store.enqueue([build_record(id="a", queue="mail")])
     taken = take_one(store)
     store.pause(["mail"])
 
-    assert extend(store, taken.hold) is Holding.HELD
-    assert settle(store, completed(taken))
+    assert extend(store, taken.hold) is HoldStatus.HELD
+    assert settle(store, build_completion(taken))
 
 
 def test_expired_claims_of_a_paused_queue_are_reaped_and_not_taken_over(store: Backend, clock: Clock) -> None:
-    store.enqueue([entry(id="a", queue="mail")])
+    store.enqueue([build_record(id="a", queue="mail")])
     take_one(store, lease=10)
     store.pause(["mail"])
     clock.advance(10)
@@ -54,7 +63,7 @@ def test_expired_claims_of_a_paused_queue_are_reaped_and_not_taken_over(store: B
 
 
 def test_a_claim_sent_again_returns_its_claims_even_if_the_queue_was_paused_meanwhile(store: Backend) -> None:
-    store.enqueue([entry(id="a", queue="mail")])
+    store.enqueue([build_record(id="a", queue="mail")])
     take_one(store, token="same")
     store.pause(["mail"])
 
@@ -62,7 +71,7 @@ def test_a_claim_sent_again_returns_its_claims_even_if_the_queue_was_paused_mean
 
 
 def test_jobs_of_a_paused_queue_can_be_cancelled(store: Backend) -> None:
-    store.enqueue([entry(id="a", queue="mail")])
+    store.enqueue([build_record(id="a", queue="mail")])
     store.pause(["mail"])
 
     assert store.move(["a"], Move.CANCEL)[0].moved

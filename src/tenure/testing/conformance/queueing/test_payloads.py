@@ -5,8 +5,8 @@ from typing import Any
 
 from tenure.backends.protocol import Backend
 from tenure.testing.conformance.building import (
-    completed,
-    entry,
+    build_completion,
+    build_record,
     ids_of,
     job_of,
     settle_each,
@@ -37,7 +37,7 @@ def shown(values: Mapping[str, object]) -> dict[str, str]:
 
 def test_a_payload_comes_back_as_it_went_in(store: Backend) -> None:
     for name, payload in PAYLOADS.items():
-        store.enqueue([entry(id=name, payload=payload)])
+        store.enqueue([build_record(id=name, payload=payload)])
 
     found = {name: each.job.payload for name, each in take_each(store, PAYLOADS).items()}
 
@@ -46,8 +46,10 @@ def test_a_payload_comes_back_as_it_went_in(store: Backend) -> None:
 
 
 def test_a_result_comes_back_as_it_went_in(store: Backend) -> None:
-    store.enqueue([entry(id=name) for name in PAYLOADS])
-    settle_each(store, {name: completed(each, PAYLOADS[name]) for name, each in take_each(store, PAYLOADS).items()})
+    store.enqueue([build_record(id=name) for name in PAYLOADS])
+    settle_each(
+        store, {name: build_completion(each, PAYLOADS[name]) for name, each in take_each(store, PAYLOADS).items()}
+    )
 
     found = {name: job_of(store, name).result for name in PAYLOADS}
 
@@ -56,21 +58,21 @@ def test_a_result_comes_back_as_it_went_in(store: Backend) -> None:
 
 
 def test_the_order_of_keys_is_kept(store: Backend) -> None:
-    store.enqueue([entry(id="a", payload={"z": 1, "a": 2, "m": 3})])
+    store.enqueue([build_record(id="a", payload={"z": 1, "a": 2, "m": 3})])
 
     assert list(take_one(store).job.payload) == ["z", "a", "m"]
 
 
 def test_changing_the_dict_after_enqueueing_changes_nothing(store: Backend) -> None:
     payload = {"list": [1]}
-    store.enqueue([entry(id="a", payload=payload)])
+    store.enqueue([build_record(id="a", payload=payload)])
     payload["list"].append(2)
 
     assert job_of(store, "a").payload == {"list": [1]}
 
 
 def test_changing_what_was_claimed_changes_nothing(store: Backend) -> None:
-    store.enqueue([entry(id="a", payload={"list": [1]}, meta={"label": "x"})])
+    store.enqueue([build_record(id="a", payload={"list": [1]}, meta={"label": "x"})])
     job = take_one(store).job
     job.payload["list"].append(2)
     job.meta["label"] = "y"
@@ -81,7 +83,11 @@ def test_changing_what_was_claimed_changes_nothing(store: Backend) -> None:
 
 def test_names_that_differ_in_case_are_different(store: Backend) -> None:
     answers = store.enqueue(
-        [entry(id="a", queue="q", key="k"), entry(id="A", queue="q", key="K"), entry(id="b", queue="Q", key="k")]
+        [
+            build_record(id="a", queue="q", key="k"),
+            build_record(id="A", queue="q", key="K"),
+            build_record(id="b", queue="Q", key="k"),
+        ]
     )
 
     assert [each.created for each in answers] == [True] * 3
@@ -89,7 +95,7 @@ def test_names_that_differ_in_case_are_different(store: Backend) -> None:
 
 
 def test_names_may_be_any_printable_text(store: Backend) -> None:
-    store.enqueue([entry(name, id=name, queue=name, key=name) for name in NAMES])
+    store.enqueue([build_record(name, id=name, queue=name, key=name) for name in NAMES])
 
     jobs = {name: take_one(store, queues=(name,), types=(name,), worker=name).job for name in NAMES}
 

@@ -1,13 +1,13 @@
--- Tell what a claim of one row depends on.
+-- Explain when a row is claimed.
 
 -- name: place
--- Where a row stands in the order of a claim.
+-- The sort position of a row in claim order.
 select {places}
 from {user} as {own_name}
 where {is_key};
 
 -- name: ahead
--- How many are taken before the row at this place; at most :most are counted.
+-- The number of rows claimed before this position, counted up to :most.
 select count(*)
 from (
   select 1

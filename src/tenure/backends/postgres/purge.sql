@@ -1,7 +1,7 @@
--- Forget finished jobs, and the lanes that are empty then.
+-- Delete and purge finished jobs, and delete empty lanes.
 
 -- name: delete
--- The jobs that are named, and locked. Answer as `move.sql` does.
+-- Delete the given jobs, which are locked. Return the same columns as `move.sql`.
 with
 {asked},
 found as materialized (
@@ -31,9 +31,9 @@ select coalesce(
 from found;
 
 -- name: purge
--- The first of each line that ended up to a moment, the oldest of all lines first; answer how many.
--- A line is what ended in one state, of one queue and type. Who is being moved or forgotten by somebody else is passed
--- over, so that nobody waits.
+-- Delete the oldest jobs that finished up to a time, at most :limit; return their number.
+-- The candidates are the first jobs of every lane and state, by index. Rows locked by another transaction are skipped,
+-- so that no transaction waits.
 with
 line as materialized (
   select lane.queue, lane.type
@@ -108,7 +108,7 @@ from gone;
 select to_json(exists ({empty_lanes}));
 
 -- name: hold lanes
--- Whoever enqueues has written to this table, even if the lane was there, and keeps its lock until it commits.
+-- Every enqueue inserts into this table, even if the lane exists, and holds its table lock until commit.
 lock table {schema}.lanes in share row exclusive mode nowait;
 
 -- name: sweep lanes

@@ -1,8 +1,8 @@
--- What the server knows of a table beside its columns: who may do what, and what else happens when a row changes.
+-- Catalogue queries for `tenure doctor`: rights, policies, triggers, rules, constraints, size and indexes of a table.
 
 -- name: rights
--- oid: the table. The role that asks, whether it may use the schema, insert, and update any column; and the columns that
--- it may not read, and those that it may not write.
+-- oid: the table. Return the current role; whether the role may use the schema, insert, and update at least one column;
+-- and the columns that the role may not read, and may not update.
 select
   cast(current_user as text),
   pg_catalog.has_schema_privilege(relation.relnamespace, 'usage'),
@@ -28,14 +28,14 @@ from pg_catalog.pg_class relation
 where relation.oid = cast(:oid as oid);
 
 -- name: policies
--- oid: the table. The policies of its row-level security.
+-- oid: the table. Return its row-level security policies.
 select cast(polname as text)
 from pg_catalog.pg_policy
 where polrelid = cast(:oid as oid)
 order by polname;
 
 -- name: triggers
--- oid: the table. What fires when rows are updated, and the columns that it is for, none for all.
+-- oid: the table. Return its enabled update triggers with their columns; no columns means all.
 select
   cast(tgname as text), tgtype & 2 <> 0 as is_before,
   array(
@@ -48,14 +48,14 @@ where tgrelid = cast(:oid as oid) and not tgisinternal and tgenabled <> 'D' and 
 order by tgname;
 
 -- name: rules
--- oid: the table. What is done instead of an update, or beside it.
+-- oid: the table. Return its enabled rules on update.
 select cast(rulename as text)
 from pg_catalog.pg_rewrite
 where ev_class = cast(:oid as oid) and ev_type = '2' and ev_enabled <> 'D'
 order by rulename;
 
 -- name: checks
--- oid: the table; column. The constraints that are about this column alone.
+-- oid: the table; column. Return the check constraints on this column alone.
 select cast(conname as text), pg_catalog.pg_get_expr(conbin, conrelid)
 from pg_catalog.pg_constraint
 where
@@ -66,14 +66,14 @@ where
 order by conname;
 
 -- name: size
--- oid: the table. About how many rows it has, and how many versions of rows that nobody sees.
+-- oid: the table. Return the estimated numbers of rows and of dead row versions.
 select greatest(relation.reltuples, counted.n_live_tup, 0), coalesce(counted.n_dead_tup, 0)
 from pg_catalog.pg_class relation
 left join pg_catalog.pg_stat_all_tables counted on counted.relid = relation.oid
 where relation.oid = cast(:oid as oid);
 
 -- name: partial indexes
--- oid: the table. Its indexes that have only some of the rows.
+-- oid: the table. Return its partial indexes.
 select cast(known.relname as text)
 from pg_catalog.pg_index index
 join pg_catalog.pg_class known on known.oid = index.indexrelid

@@ -1,8 +1,8 @@
--- Tell what a claim of one row depends on.
+-- Explain when a row can be claimed.
 
--- name: standing
--- key_1 …: the row. The present moment, the job, how many are claimed before it, and whether `where` chooses it; at
--- most :most are counted.
+-- name: outlook
+-- key_1 …: the key of the row. Return the current time, the job, the number of due rows ahead of it (at most :most),
+-- and whether `where` matches.
 select json_build_array(
   {now},
   {shown},

@@ -1,12 +1,12 @@
--- Reading several lanes as one.
+-- Read several lanes in one merged order.
 --
 -- parts: lanes
 -- keys: paused
 
-local lines = {}
+local lane_merge = {}
 
--- Return a function that tells whether the jobs of a lane may be claimed by who asks for these queues and types.
-function lines.wanting(queues, types)
+-- Return a predicate: whether a claim for the queues and types may take jobs of a lane.
+function lane_merge.wanting(queues, types)
   local is_paused = {}
   for _, queue in ipairs(call("SMEMBERS", key.paused)) do
     is_paused[queue] = true
@@ -17,7 +17,7 @@ function lines.wanting(queues, types)
   end
 end
 
-function lines.filtered(some, is_wanted)
+function lane_merge.filtered(some, is_wanted)
   local found = {}
   lanes.learn(some)
   for _, each in ipairs(some) do
@@ -28,7 +28,7 @@ function lines.filtered(some, is_wanted)
   return found
 end
 
--- Return the lanes of these queues and these types; nil if there are more pairs of them than so many.
+-- Return the lanes of the queues and types; nil if there are more than `most` pairs.
 local function lanes_of(queues, types, most)
   local names = {}
   for queue in pairs(queues) do
@@ -46,15 +46,14 @@ local function lanes_of(queues, types, most)
   return found
 end
 
--- Return the lanes that may have due jobs, of those that are wanted by who asks for these queues and types: by their
--- names, if these are fewer than all that are open.
-function lines.open(queues, types, is_wanted)
+-- Return the wanted lanes that may have due jobs. Look the lanes up by name if the names are fewer than the open lanes.
+function lane_merge.open(queues, types, is_wanted)
   local some = queues and types and lanes_of(queues, types, call("SCARD", key.open))
-  return lines.filtered(some or call("SMEMBERS", key.open), is_wanted)
+  return lane_merge.filtered(some or call("SMEMBERS", key.open), is_wanted)
 end
 
--- Return what follows the prefix in its next member, nil if nothing is left. Few members are read at first, and twice as
--- many each time.
+-- Return the rest of the next member with a prefix, after the prefix; nil at the end. Read few members first, then
+-- twice as many on every read.
 local function next_order(reading, prefix)
   local some, at = reading.members[prefix], (reading.at[prefix] or 0) + 1
   if not some or (at > #some and not reading.is_whole[prefix]) then
@@ -71,7 +70,7 @@ local function next_order(reading, prefix)
   return order
 end
 
--- Put the first of a heap, which was exchanged, where it belongs.
+-- Restore the heap order after the first element was replaced.
 local function sink(heap)
   local moved, at, number = heap[1], 1, #heap
   while 2 * at <= number do
@@ -87,9 +86,9 @@ local function sink(heap)
   heap[at] = moved
 end
 
--- Return the first members of a line, at most `limit`, out of those that begin with these prefixes, by what follows the
--- prefix; only up to a bound, if there is one. Also returns prefixes of which nothing is left.
-function lines.first_of(line, prefixes, limit, bound)
+-- Merge the members of a sorted set that start with one of the prefixes, sorted by the rest after the prefix. Return
+-- the first `limit` members, up to an optional bound, and the prefixes that have no members left.
+function lane_merge.first_of(line, prefixes, limit, bound)
   if #prefixes == 1 then
     local from, to = lanes.range(prefixes[1], bound)
     local some = call("ZRANGEBYLEX", line, from, to, "LIMIT", 0, limit)
@@ -125,8 +124,8 @@ function lines.first_of(line, prefixes, limit, bound)
   return found, emptied
 end
 
--- Return when the first scheduled job of a lane comes due, nil if there is none, and keep `upcoming` true.
-function lines.first_scheduled_at(lane)
+-- Return when the first scheduled job of a lane comes due, or nil, and correct `upcoming`.
+function lane_merge.first_scheduled_at(lane)
   local first = lanes.first(key.scheduled, lane)
   if not first then
     call("ZREM", key.upcoming, lane)
@@ -137,18 +136,18 @@ function lines.first_scheduled_at(lane)
   return tonumber(run_at)
 end
 
--- Return the lanes that are wanted in which scheduled jobs may have come due.
-function lines.ready(is_wanted)
-  return lines.filtered(call("ZRANGEBYSCORE", key.upcoming, "-inf", present), is_wanted)
+-- Return the wanted lanes whose scheduled jobs may have come due.
+function lane_merge.ready(is_wanted)
+  return lane_merge.filtered(call("ZRANGEBYSCORE", key.upcoming, "-inf", present), is_wanted)
 end
 
--- Let in what came due in the lanes that are wanted, the oldest first.
-function lines.promote(is_wanted, most)
-  local ready = lines.ready(is_wanted)
+-- Promote scheduled jobs that came due in the wanted lanes, the oldest first.
+function lane_merge.promote(is_wanted, most)
+  local ready = lane_merge.ready(is_wanted)
   if not ready[1] then
     return
   end
-  for _, place in ipairs((lines.first_of(key.scheduled, ready, most, present))) do
+  for _, place in ipairs((lane_merge.first_of(key.scheduled, ready, most, present))) do
     local lane, moment, rank, id = sub(place, 1, 10), sub(place, 11, 40), sub(place, 41, 45), sub(place, 46)
     changes.take_out(key.scheduled, place)
     changes.put(key.due, lane .. rank .. moment .. id)
@@ -156,6 +155,6 @@ function lines.promote(is_wanted, most)
   end
   lanes.write()
   for _, lane in ipairs(ready) do
-    lines.first_scheduled_at(lane)
+    lane_merge.first_scheduled_at(lane)
   end
 end

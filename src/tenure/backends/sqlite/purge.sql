@@ -1,7 +1,7 @@
--- Forget finished jobs.
+-- Delete finished jobs.
 
 -- name: finished lines
--- states: a JSON list. The oldest job of each queue and state, if it ended up to a moment.
+-- states: a JSON list. The oldest job of each queue and state, if it finished up to :before.
 select first.finished_at, first.sequence, first.type, first.queue, first.state
 from (select distinct queue from tenure_lanes) lane
 join json_each(:states) state
@@ -17,7 +17,7 @@ where
   and first.finished_at <= :before;
 
 -- name: finished
--- One line: the jobs of a queue that ended in this state up to a moment, the oldest first.
+-- The jobs of one queue and state that finished up to :before, the oldest first.
 select finished_at, sequence, type, queue, state
 from tenure_jobs
 where finished_at is not null and queue = :queue and state = :state and finished_at <= :before

@@ -1,15 +1,15 @@
--- What several statements share. Each part may name those before it.
+-- Fragments shared by several statements. A fragment may use the fragments above it.
 
 -- name: now
--- The present moment: the server's, unless a test has set another.
+-- The current time: the server's clock, unless a test sets another.
 coalesce(cast(:now as timestamptz), statement_timestamp())
 
 -- name: this_store
--- Which store this is, in which database.
+-- The identity of the store and of its database.
 {schema}.store_v1() || ' in ' || (select oid from pg_catalog.pg_database where datname = current_database())
 
 -- name: history
--- The history of a job, if it has one.
+-- The history of a job, null if empty.
 case when job.endings > 0 then (
   select json_agg(
     json_build_array(h.outcome, h.fence, h.ended_at, h.token, h.worker, h.claimed_at, h.error) order by h.number
@@ -19,14 +19,14 @@ case when job.endings > 0 then (
 ) end
 
 -- name: taken
--- What differs from one claimed job to the next …
+-- The columns that differ between the claimed jobs …
 job.id, job.type, job.queue, job.key, job.priority, job.run_at, job.attempts, job.crashes, job.max_attempts,
 job.max_crashes, job.timeout, job.fence, job.payload, job.meta, job.created_at, job.endings,
 {history} as history,
 job.sequence
 
 -- name: taken_columns
--- … each of these for all jobs, in the order of `rows.claimed`: quicker to write and to read than job by job.
+-- … aggregated by column, in the order of `rows.claimed_job`: faster to write and to parse than row by row.
 json_agg(id), json_agg(type), json_agg(queue), json_agg(key), json_agg(priority), json_agg(run_at), json_agg(attempts),
 json_agg(crashes), json_agg(max_attempts), json_agg(max_crashes), json_agg(timeout), json_agg(fence),
 json_agg(payload), json_agg(meta), json_agg(created_at), json_agg(endings), json_agg(history), json_agg(sequence)
@@ -40,7 +40,7 @@ job.state, job.worker, job.leased_until, job.progress, job.cancel_requested, nul
 job.finished_at, job.sequence
 
 -- name: finished
--- A job that is completed or cancelled, in the same order. A result of null is JSON like any other.
+-- A job that is completed or cancelled, in the same order. A null result is a JSON null, not an SQL null.
 job.id, job.type, job.queue, job.key, job.priority, job.run_at, job.attempts, job.crashes, job.max_attempts,
 job.max_crashes, job.timeout, job.fence, job.payload, job.meta, job.created_at, job.endings,
 {history},
@@ -48,7 +48,7 @@ job.state, job.worker, null, job.progress, false, job.result, job.result_dropped
 job.finished_at, job.sequence
 
 -- name: lines all
--- The lines that may be claimed from: of all lanes …
+-- The lanes to claim from, for a request of all queues …
   select lane.queue, lane.type
   from {schema}.lanes lane
   where
@@ -57,7 +57,7 @@ job.finished_at, job.sequence
     and not exists (select from {schema}.paused where paused.queue = lane.queue)
 
 -- name: lines of queues
--- … of the lanes of the queues asked for …
+-- … of certain queues …
   select lane.queue, lane.type
   from unnest(cast(:queues as text[])) as asked (queue)
   cross join lateral (select queue, type from {schema}.lanes where queue = asked.queue) lane
@@ -66,7 +66,7 @@ job.finished_at, job.sequence
     and not exists (select from {schema}.paused where paused.queue = lane.queue)
 
 -- name: lines of queues and types
--- … or of the queues and types asked for: so no others are looked at.
+-- … or of certain queues and types. Every form reads only the requested lanes.
   select lane.queue, lane.type
   from unnest(cast(:queues as text[])) as asked (queue)
   cross join unnest(cast(:types as text[])) as wanted (type)
@@ -76,8 +76,8 @@ job.finished_at, job.sequence
   where not exists (select from {schema}.paused where paused.queue = lane.queue)
 
 -- name: by_id
--- The job that is asked for, by the primary key and nothing else: an index that holds the tokens or the leases may be full
--- of dead entries.
+-- The requested job. `offset 0` makes the planner use the primary key: the indexes of tokens and leases may be full of
+-- dead entries.
 select
   job.ctid as place, job.sequence, job.queue, job.state, job.fence, job.token, job.worker, job.run_at, job.started_at,
   job.attempts, job.max_attempts, job.crashes, job.endings, job.cancel_requested
@@ -86,18 +86,18 @@ where job.id = asked.id
 offset 0
 
 -- name: gone
--- What a job takes with it to the finished ones, as it is …
+-- The columns that move unchanged to `finished` …
 job.id, job.sequence, job.queue, job.type, job.key, job.priority, job.run_at, job.max_attempts, job.max_crashes,
 job.fence, job.timeout, job.created_at, job.started_at, job.progress, job.meta, job.payload
 
 -- name: kept
--- … and where that stands there, with the numbers that an ending changes.
+-- … and their names there, with the counters that an ending changes.
 id, sequence, queue, type, key, priority, run_at, max_attempts, max_crashes, fence, timeout, created_at, started_at,
 progress, meta, payload, attempts, crashes, endings
 
 -- name: end
--- Do what stands in `ending`, whose jobs are locked. They are found by their ids, not by their places: one that changed
--- while it was being locked has a new place, which this statement cannot see.
+-- Apply the endings in `ending`, whose jobs are locked. Join by id, not by ctid: a job that changed while this
+-- statement waited for its lock has a new ctid, which the snapshot of this statement does not contain.
 stayed as (
   update {schema}.jobs job
   set
@@ -153,13 +153,13 @@ counted as (
 )
 
 -- name: stored
--- Where a job is that was not found held.
+-- The stored row of a job that the caller does not hold.
 select sequence, queue, state, fence, token from {schema}.jobs where id = missing.id
 union all
 select sequence, queue, state, fence, token from {schema}.finished where id = missing.id
 
 -- name: refused
--- A settlement by a holder that no longer was one.
+-- Count rejected settlements of lost claims.
 refused as (
   insert into {schema}.counts (minute_at, queue, event, number)
   select date_trunc('minute', {now}, 'UTC'), queue, 'refused', count(*)
@@ -176,12 +176,12 @@ expired.id, expired.sequence, expired.queue, expired.fence, expired.token, expir
 expired.run_at, expired.started_at as claimed_at, expired.leased_until, expired.endings + 1 as number
 
 -- name: is_known
--- What the registry still has of the worker.
+-- Whether the registry still has a row of the worker.
 known.name = expired.worker
 and known.shown_until > {now} - cast(:evidence_kept as bigint) * interval '1 microsecond'
 
 -- name: leased_until_shown
--- A moment as an error shows it.
+-- A timestamp as printed in an error.
 replace(to_char(expired.leased_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', '')
 
 -- name: claimed_at_shown
@@ -189,22 +189,22 @@ replace(to_char(expired.started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.
 
 -- name: last_sign
 case when known.name is not null then format(
-  ' and last gave a sign of life at %s (host ''%s'', pid %s)',
+  '; last heartbeat at %s (host ''%s'', pid %s)',
   replace(to_char(known.beat_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', ''),
   known.host, known.pid
 ) end
 
 -- name: asked
--- Jobs that are named, each once.
+-- The requested jobs, without duplicates.
 asked as materialized (
   select id, number
   from unnest(cast(:ids as text[])) with ordinality as asked (id, number)
 )
 
 -- name: named
--- These jobs, wherever they are, found by their primary keys. In one statement each is in one place. That is null if
--- somebody else has it locked: it came after the others were locked, and to wait for it now could be to wait each for
--- each.
+-- The requested jobs in both tables, found by primary key; within one statement a job is in one table only. `place`
+-- (the ctid) is null if another transaction has the row locked: the row appeared after the jobs were locked in order,
+-- and waiting for it now could deadlock.
   select asked.id, asked.number, true as is_live, locked.place, job.state, job.cancel_requested, job.queue, job.key
   from asked
   cross join lateral (
@@ -224,7 +224,7 @@ asked as materialized (
   ) locked on true
 
 -- name: operated
--- Remember what stands in `moved`: done by an operator's hand.
+-- Record the operator actions in `moved` in history and counts.
 noted as (
   insert into {schema}.history (job, number, outcome, fence, ended_at, error)
   select sequence, endings, 'operator', fence, {now}, :note
@@ -252,7 +252,7 @@ counted as (
 )
 
 -- name: history_gone
--- Forget the history of those in `gone`, each by its place: the history of all is not to be walked.
+-- Delete the history of the jobs in `gone`, by ctid, so that the planner does not scan the whole table.
 history_gone as (
   delete from {schema}.history old
   using (
@@ -264,11 +264,11 @@ history_gone as (
 )
 
 -- name: before
--- What ended up to this moment is old enough.
+-- Jobs that finished up to this time are purged.
 {now} - cast(:older_than as bigint) * interval '1 microsecond'
 
 -- name: empty_lanes
--- Each state has an index that tells of a queue and type, but that in which jobs run; of these there are not many.
+-- Every state but running has an index on queue and type; running jobs are few.
 select lane.queue, lane.type
 from {schema}.lanes lane
 where
@@ -284,6 +284,6 @@ where
   and (lane.queue, lane.type) not in (select queue, type from {schema}.jobs where leased_until is not null)
 
 -- name: worker
--- A worker of the registry, in the order of `rows.worker_of`; how many jobs it holds follows.
+-- A worker of the registry, in the order of `rows.worker_of`; the number of jobs held follows.
 known.name, known.host, known.pid, known.version, known.concurrency, known.queues, known.types, known.quiet_for,
 known.started_at, known.beat_at

@@ -1,24 +1,24 @@
--- Jobs as an answer has them, and whoever asked reads them: one JSON text for all.
+-- Encode jobs for a response, as one JSON text.
 --
 -- parts: rows
 -- keys: jobs results history
 
-local showing = {}
+local job_json = {}
 
--- Add where the lines of a job's history are, the oldest first.
-function showing.add_lines_of(job, fields)
+-- Add the fields of a job's history lines, the oldest first.
+function job_json.add_lines_of(job, fields)
   for number = job.first, job.following - 1 do
     fields[#fields + 1] = number .. ":" .. job.id
   end
 end
 
--- Return these jobs as they are stored: to be called when everything is saved.
-function showing.as_json(some)
+-- Return the stored jobs as JSON. Call `changes.save` before.
+function job_json.as_json(some)
   local ids, completed, fields, last_line = {}, {}, {}, { [0] = 0 }
   for n, job in ipairs(some) do
     ids[n] = job.id
     completed[#completed + 1] = job.state == STATE.completed and job.id or nil
-    showing.add_lines_of(job, fields)
+    job_json.add_lines_of(job, fields)
     last_line[n] = #fields
   end
   local lines, results, number = base.values_of(key.history, fields), base.values_of(key.results, completed), 0

@@ -1,12 +1,12 @@
--- A claim: worker, token, limit, lease, whether it takes back what ran out (1 or 0), queues, types.
+-- Claim jobs. The arguments are worker, token, limit, lease, whether to reap (1 or 0), queues, types.
 --
--- parts: expiry lines showing waking
+-- parts: expiry lane_merge job_json waiters
 
 local SWEEP = 1000
 
-local taking = {}
+local claiming = {}
 
-function taking.read()
+function claiming.read()
   return {
     worker = base.argument(),
     token = base.argument(),
@@ -40,20 +40,20 @@ local function take(places, request)
     job.attempts = whole(job.attempts + 1)
     job.worker, job.token = request.worker, request.token
     job.started_at, job.leased_until, job.progress = started_at, leased_until, "null"
-    changes.put(key.leases, ending.place_among_leases(job), leased_until)
+    changes.put(key.leases, endings.place_among_leases(job), leased_until)
     rows.change(job)
     by_lane[job.lane] = (by_lane[job.lane] or 0) + 1
   end
   for lane, number in pairs(by_lane) do
-    tally.add(lane, STATE.running, number)
-    tally.add(lane, "claimed", number)
+    counts.add(lane, STATE.running, number)
+    counts.add(lane, "claimed", number)
     lanes.arrived[lane] = lanes.arrived[lane] and lanes.arrived[lane] - number
   end
   if taken[1] then
-    if ending.left[request.token] then
-      -- A claim of this token has just ended, and its worker may have been another.
-      changes.take_out(key.held, ending.workers[request.token] .. "," .. request.token)
-      ending.left[request.token] = nil
+    if endings.left[request.token] then
+      -- A claim with the same token has just ended, perhaps of another worker.
+      changes.take_out(key.held, endings.workers[request.token] .. "," .. request.token)
+      endings.left[request.token] = nil
     end
     changes.set(key.tokens, request.token, request.worker .. "\n" .. concat(ids, "\n"))
     changes.set(key.tokens, request.token .. "#", #ids)
@@ -62,26 +62,25 @@ local function take(places, request)
   return taken
 end
 
--- Reap what ran out, promote what came due, and take what is first; then save everything. Returns what was taken, as
--- JSON.
-function taking.claim(request)
-  local taken = ending.held_by(request.token)
+-- Reap expired leases, promote scheduled jobs, claim the first due jobs, and save. Return the claimed jobs as JSON.
+function claiming.claim(request)
+  local taken = endings.held_by(request.token)
   if not taken[1] then
     base.insist()
     if request.is_to_reap then
       reap()
     end
     lanes.write()
-    local is_wanted = lines.wanting(request.queues, request.types)
-    lines.promote(is_wanted, SWEEP)
-    local open = lines.open(request.queues, request.types, is_wanted)
-    local places, emptied = lines.first_of(key.due, open, request.limit)
+    local is_wanted = lane_merge.wanting(request.queues, request.types)
+    lane_merge.promote(is_wanted, SWEEP)
+    local open = lane_merge.open(request.queues, request.types, is_wanted)
+    local places, emptied = lane_merge.first_of(key.due, open, request.limit)
     taken = take(places, request)
     for _, lane in ipairs(emptied) do
       call("SREM", key.open, lane)
     end
   end
   changes.save()
-  waking.wake()
-  return showing.as_json(taken)
+  waiters.wake()
+  return job_json.as_json(taken)
 end

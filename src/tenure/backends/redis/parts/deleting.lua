@@ -1,25 +1,25 @@
--- Forgetting finished jobs; and lanes, and the store, when nothing is left of them.
+-- Delete finished jobs; also delete lanes that become empty, and the store's own key with the last job.
 --
--- parts: ending showing
+-- parts: endings job_json
 -- keys: jobs catalogue
 
-local forgetting = { lanes = {} } -- of jobs that were forgotten
+local deleting = { lanes = {} } -- lanes of deleted jobs
 
-function forgetting.forget(job)
+function deleting.forget(job)
   changes.take_out(key.catalogue, job.id)
   changes.take_out(key.stopped, job.id)
-  changes.take_out(key.finished, ending.place_among_finished(job))
+  changes.take_out(key.finished, endings.place_among_finished(job))
   local lines = {}
-  showing.add_lines_of(job, lines)
+  job_json.add_lines_of(job, lines)
   for _, field in ipairs(lines) do
     changes.unset(key.history, field)
   end
   for _, hash in ipairs({ key.rows, key.jobs, key.results }) do
     changes.unset(hash, job.id)
   end
-  tally.add(job.lane, job.state, -1)
+  counts.add(job.lane, job.state, -1)
   rows.by_id[job.id] = false
-  forgetting.lanes[job.lane] = true
+  deleting.lanes[job.lane] = true
 end
 
 local function number_fields(lane)
@@ -36,7 +36,7 @@ local function is_empty(lane)
 end
 
 changes.finally[#changes.finally + 1] = function()
-  for lane in pairs(forgetting.lanes) do
+  for lane in pairs(deleting.lanes) do
     if is_empty(lane) then
       call("HDEL", key.lanes, lane, concat({ lanes.names_of(lane) }, ","))
       call("HDEL", key.numbers, unpack(number_fields(lane)))
@@ -44,7 +44,7 @@ changes.finally[#changes.finally + 1] = function()
       call("ZREM", key.upcoming, lane)
     end
   end
-  if next(forgetting.lanes) and call("EXISTS", key.catalogue) == 0 then
+  if next(deleting.lanes) and call("EXISTS", key.catalogue) == 0 then
     call("DEL", key.store)
   end
 end

@@ -1,6 +1,7 @@
--- What is part of a transaction of the caller's: one call each, of the functions that other languages have.
--- Each takes one JSON text. It answers the number of the transaction, and what was asked for; or nothing, if the connection
--- leads to another store than the one that is asked for. A copy of a database has the same stores, but is another database.
+-- Operations inside the caller's transaction: each statement is one call of a public SQL function.
+-- A statement takes one JSON text. It returns the transaction id and the result, or null if the connection leads to
+-- another store than the expected one. A copy of a database contains the same store ids, so the identity includes the
+-- database.
 
 -- name: enqueue
 select cast(
@@ -36,9 +37,9 @@ select cast(
 from (select cast(cast(:asked as text) as json) as asked) given;
 
 -- name: store
--- Which store this is.
+-- Return the identity of the store.
 select to_json({this_store});
 
 -- name: is open
--- Whether the transaction of this number goes on.
+-- Return whether the transaction with this id is still open.
 select to_json(coalesce(pg_xact_status(cast(:number as xid8)) = 'in progress', false));

@@ -1,14 +1,14 @@
--- Jobs that are enqueued: the queues and types that they are of, then of each job its id, what a store has to know of
--- it, `names,rank,run_at,delay,max_attempts,max_crashes,key,on_conflict`, and its content.
+-- Store new jobs. The arguments are the queue and type pairs, then for each job its id, the fields that scripts read,
+-- `names,rank,run_at,delay,max_attempts,max_crashes,key,on_conflict`, and the content. `names` is the number of a pair.
 --
--- parts: rows lanes tally waking
+-- parts: rows lanes counts waiters
 -- keys: jobs keys catalogue
 
 local FIRST_LANE, FIRST_SEQUENCE = 1000000000, 10000000000000
 
-local arriving = {}
+local enqueueing = {}
 
-function arriving.read(names_by_number)
+function enqueueing.read(names_by_number)
   local entry, names = { id = base.argument() }, nil
   names, entry.rank, entry.run_at, entry.delay, entry.max_attempts, entry.max_crashes, entry.key, entry.on_conflict =
     match(base.argument(), "^(%d+),(%d+),(%d*),(%d+),([^,]*),(%d+),([^,]*),(%a+)$")
@@ -17,7 +17,7 @@ function arriving.read(names_by_number)
   return entry
 end
 
--- Return who has the keys of these entries.
+-- Return the ids of the jobs that have the keys of the entries, by key field.
 local function holders_of(entries)
   local fields, holders = {}, {}
   for _, entry in ipairs(entries) do
@@ -32,9 +32,9 @@ local function holders_of(entries)
   return holders
 end
 
--- Return the entries to be stored; and of the others where they stand and which job they are. If one is refused, return
--- nil, and where it stands and which job has its key.
-function arriving.planned(entries)
+-- Return the entries to store, and for each other entry its position and the id of the existing job. If a key is taken
+-- and the entry has on_conflict=raise, return nil, and the position of the entry and the id of the job with the key.
+function enqueueing.planned(entries)
   local ids, holders = {}, holders_of(entries)
   for n, entry in ipairs(entries) do
     ids[n] = entry.id
@@ -58,7 +58,7 @@ function arriving.planned(entries)
   return new, there
 end
 
--- Return the lane of a queue and type, made if there is none.
+-- Return the lane of a queue and type; create the lane if it does not exist.
 local function lane_of(names)
   local lane = call("HGET", key.lanes, names)
   if not lane then
@@ -70,7 +70,7 @@ local function lane_of(names)
   return lane
 end
 
--- Return a job that was never claimed.
+-- Build a new job.
 local function job_of(entry, lane, sequence)
   local run_at = entry.run_at ~= "" and entry.run_at or whole(now + entry.delay)
   local job = { STATE.queued, lane, entry.rank, sequence, run_at, "0", "0", "0", entry.max_attempts, entry.max_crashes }
@@ -81,11 +81,11 @@ local function job_of(entry, lane, sequence)
   return job
 end
 
-function arriving.store(new)
+function enqueueing.store(new)
   if not new[1] then
     return
   end
-  -- First, since a server without memory refuses this.
+  -- First, because a server that is out of memory rejects this command.
   local last = call("HINCRBY", key.store, "sequence", #new)
   if last == #new then
     call("HSET", key.store, "layout", LAYOUT)
@@ -102,8 +102,8 @@ function arriving.store(new)
     end
     rows.change(job)
     lanes.join(job)
-    tally.add(lane, "enqueued", 1)
+    counts.add(lane, "enqueued", 1)
   end
   changes.save()
-  waking.wake()
+  waiters.wake()
 end

@@ -1,10 +1,9 @@
--- Tell what a claim of a job depends on.
+-- Return the facts that decide when a job is claimed.
 --
--- parts: lines showing registry
--- arguments: now, id, queues, types, how many are looked at that came due and were not let in, up to how many are
---            counted
--- result: nil if there is no such job; else the present moment, the job as JSON, whether its queue is paused (1 or 0),
---         how many are ahead, and what its worker said, as JSON, or null
+-- parts: lane_merge job_json registry
+-- arguments: now, id, queues, types, how many due jobs that are not promoted yet to scan, up to which number to count
+-- result: nil for an unknown job; else the current time, the job as JSON, whether its queue is paused (1 or 0), the
+--         number of jobs ahead, and the last heartbeat of its worker as JSON, or null
 
 local id, queues, types, most_came_due, most_ahead =
   base.argument(), base.names(), base.names(), tonumber(base.argument()), tonumber(base.argument())
@@ -15,11 +14,11 @@ if not job then
 end
 
 local function number_ahead()
-  local is_wanted, order, number = lines.wanting(queues, types), job.rank .. job.run_at .. job.sequence, 0
-  for _, lane in ipairs(lines.open(queues, types, is_wanted)) do
+  local is_wanted, order, number = lane_merge.wanting(queues, types), job.rank .. job.run_at .. job.sequence, 0
+  for _, lane in ipairs(lane_merge.open(queues, types, is_wanted)) do
     number = number + call("ZLEXCOUNT", key.due, "[" .. lane, "(" .. lane .. order)
   end
-  for _, place in ipairs((lines.first_of(key.scheduled, lines.ready(is_wanted), most_came_due, present))) do
+  for _, place in ipairs((lane_merge.first_of(key.scheduled, lane_merge.ready(is_wanted), most_came_due, present))) do
     if sub(place, 41, 45) .. sub(place, 11, 40) < order then
       number = number + 1
     end
@@ -35,4 +34,4 @@ elseif job.state == STATE.running then
   holder = known and "[" .. known.started_at .. "," .. known.beat_at .. "," .. known.said .. "]" or "null"
 end
 local is_paused = call("SISMEMBER", key.paused, (lanes.names_of(job.lane)))
-return { present, showing.as_json({ job }), is_paused, ahead, holder }
+return { present, job_json.as_json({ job }), is_paused, ahead, holder }

@@ -1,19 +1,19 @@
--- What several statements share. Each part may name those before it, and what `wording.py` makes of the layout.
--- Conditions of the user's stand only where no other part of a statement can be taken for one of the user's tables: in
--- the first part of a `with`, which sees none of the others, or in a statement without one.
+-- Fragments shared by several statements. A fragment may use the ones before it and those from `sql_templates.py`.
+-- The user's conditions appear only where no CTE can shadow one of the user's tables: in the first CTE of a `with`, or
+-- in a statement without CTEs.
 
 -- name: now
--- The present moment: the server's, unless a test has set another.
+-- The current time: the clock of the server, unless a test has set its own.
 coalesce(cast(:now as timestamptz), statement_timestamp())
 
 -- name: this_table
--- Which table this is, in which database of which server.
+-- The identity of the table: its oid, its database and the system identifier of the server.
 cast(cast({table_told} as regclass) as oid)
 || ' in ' || (select known.oid from pg_catalog.pg_database known where known.datname = current_database())
 || ' of ' || (select control.system_identifier from pg_catalog.pg_control_system() control)
 
 -- name: is_held
--- Whether the token holds more rows than it :had.
+-- Whether the token holds more than :had rows.
 (
   select count(*)
   from {home} held
@@ -24,11 +24,11 @@ cast(cast({table_told} as regclass) as oid)
 ({keys_of[job]}) in (select {key_names} from {asked_keys})
 
 -- name: is_done
--- Whether what the work of a row would leave is there.
+-- Whether `done_if` is true for the row.
 exists (select from {rows} where {ours_is_row} and ({done_if}))
 
 -- name: jobs mapped
--- Every row with its roles: is_chosen by `where`; is_kept, whatever `where` says of it now.
+-- All rows with their roles. is_chosen: `where` matches; is_kept: the row is a job even if `where` does not match.
 select
   {row_keys}{row_turns}, {alias}.{state} as word, {alias}.{state} as kept_word,
   {row_roles},
@@ -36,8 +36,8 @@ select
 from {rows}
 
 -- name: jobs sidecar
--- Every row with its roles, and those that the companion has not seen yet: is_chosen by `where`; is_kept, by the
--- companion.
+-- All rows with their roles, including rows without a sidecar row. is_chosen: `where` matches; is_kept: the sidecar has
+-- a row.
 select
   {keys_of[chosen]}{turns_of[chosen]}, coalesce(job.{state}, {queued}) as word, job.{state} as kept_word,
   {roles_or_none},
@@ -46,7 +46,7 @@ from (select {row_keys}{row_turns}, {row_beside}, ({where}) as is_chosen from {r
 left join {home} job on {job_is[chosen]}
 
 -- name: jobs_named
--- Those that are asked for, found by their keys: all that come before them in the order are not to be walked.
+-- The requested rows. `offset 0` makes the planner find them by key instead of scanning in order.
 select
   {keys_of[job]}{turns_of[job]}, job.word, job.kept_word, {roles_of[job]}, job.priority, job.created_at, job.is_chosen,
   job.is_kept
@@ -55,7 +55,7 @@ where {is_named}
 offset 0
 
 -- name: shown
--- A job as `rows.job_of` reads it; the user's columns are beside it.
+-- A job as `rows.RowReader` decodes it, with the user's columns as `texts`.
 json_build_array(
   {key_of[job]},
   {texts},
@@ -64,11 +64,11 @@ json_build_array(
 )
 
 -- name: run_at_due
--- A row that has no moment of its own is due since ever.
+-- A row without `run_at` is due.
 ({held_by}.{run_at} is null or {held_by}.{run_at} <= ({now}){zone[run_at]})
 
 -- name: is_taken
--- Whether the companion says that a row is not to be claimed now.
+-- Whether the sidecar excludes a row from claims now.
 exists (
   select
   from {home} {ours}
@@ -91,7 +91,7 @@ where
   and not {is_taken}
 
 -- name: due_since mapped
--- Since when a row is due; without a moment of its own since it came, or ever.
+-- Since when a row is due: `run_at`, else `created_at`, else the earliest time.
 coalesce(({alias}.{run_at}){zone[run_at]}, {row_created_at}, {ever})
 
 -- name: due_since sidecar
@@ -108,12 +108,12 @@ where
   and exists (select from {rows} where {ours_is_row} and ({where}))
 
 -- name: lines
--- The lines of a history so far; what another hand has damaged counts as nothing.
+-- The existing history; a history damaged by other code counts as empty.
 case when jsonb_typeof(ended.record -> 'history') = 'array' then ended.record -> 'history' else '[]' end
 
 -- name: noted
--- What is remembered of a row whose claim `ended`, or that an operator moved: with one more line in its history, unless
--- it was completed by its holder. `kept` is what of the record stays, and the lines so far.
+-- The new record of a row whose claim `ended`, or that an operator moved. Adds a history line, unless the holder
+-- completed the row. `kept` is the remaining part of the record, and the existing history lines.
 nullif(
   kept.record
   || case when ended.outcome = 'completed' then '{{}}' else jsonb_build_object(
@@ -133,8 +133,8 @@ nullif(
 )
 
 -- name: changed
--- End the claims that stand in `ending`. Rows are found by their keys: one that changed while it was being locked has
--- another place, which this statement cannot see.
+-- Write the end of the claims in `ending`. Rows are joined by key, not by ctid: a row that changed while this statement
+-- waited for its lock has a new ctid, which is not in the snapshot.
 changed as (
   update {home} job
   set
@@ -153,7 +153,7 @@ changed as (
 )
 
 -- name: ending_of_reaped
--- What becomes of the rows that were taken back, with what is remembered of them.
+-- The new state and record of reaped rows.
 ending as materialized (
   select
     {keys_of[ended]}, cast(null as bigint) as number, ended.now, ended.outcome, ended.state, ended.attempts,
@@ -168,7 +168,7 @@ ending as materialized (
 )
 
 -- name: found mapped
--- The rows that are named and are jobs, locked in one order, as they are then.
+-- The requested rows that are jobs, locked in key order and read after locking.
 found as materialized (
   select
     {row_keys},
@@ -184,7 +184,8 @@ found as materialized (
 )
 
 -- name: found sidecar
--- The same with a companion. Only its rows are locked: a holder may have locked them, and be about to write to the user's.
+-- The same with a sidecar table. Only sidecar rows are locked: a holder locks the sidecar row first and then writes to
+-- the user's row, so locking in another order could deadlock.
 chosen as materialized (
   select {row_keys}, ({where}) as is_chosen
   from {rows}
@@ -209,7 +210,7 @@ found as materialized (
 )
 
 -- name: ending_of_moved
--- What is remembered of the rows that are moved.
+-- The new record of moved rows.
 ended as materialized (
   select
     {keys_of[found]}, {now} as now, 'operator' as outcome, found.state, found.has_row, found.fence, found.record,
@@ -232,7 +233,7 @@ ending as materialized (
 moved as (select {key_names} from changed)
 
 -- name: moved_by_cancel sidecar
--- Rows that the companion has not seen yet get one of their own. Somebody else may have been first.
+-- Insert sidecar rows where there are none yet. Another transaction may have inserted one first.
 made as (
   insert into {home} as job ({keys}, {state}, {completed_at}, {error}, {record})
   select {key_names}, {cancelled}, now, error, record
@@ -248,7 +249,7 @@ moved as (
 )
 
 -- name: touched
--- Set what a retry sets in the user's table, if the home is another.
+-- Set the columns of `on_retry` in the user's table, if the home is a sidecar table.
 touched as (
   update {rows_apart}
   set {set_beside}
@@ -257,8 +258,8 @@ touched as (
 )
 
 -- name: answer_of_move
--- For each row that is there: its key, the state that it was in, whether a cancel was asked for, and whether it moved.
--- One that the state allows to move and that did not was changed by somebody else meanwhile.
+-- Return for each found row: its key, its old state, whether cancellation was requested, and whether the row moved.
+-- If the old state allows the move but the row did not move, another transaction changed it meanwhile.
 select coalesce(
   json_agg(json_build_array(
     {key_of[found]}, found.state, coalesce(found.record -> 'cancel_requested' = 'true', false),

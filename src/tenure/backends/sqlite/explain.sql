@@ -1,4 +1,4 @@
--- Tell what a claim of one job depends on.
+-- Read the facts that decide when a claim takes a job.
 
 -- name: job
 select {job}
@@ -9,9 +9,9 @@ where id = :id;
 select exists (select 1 from tenure_paused where queue = :queue);
 
 -- name: ahead
--- How many jobs a claim takes before the one of :priority, :run_at and :sequence; at most :most are counted.
--- Each way of being ahead is a walk of its own, which begins where the index has the first of them and ends with the
--- last. Of what came due and was not let in yet, the index does not know the priority: at most :scan are looked at.
+-- Count the jobs that a claim takes before the job with :priority, :run_at and :sequence, up to :most.
+-- Each comparison is a separate index scan, which begins at the first matching entry and ends at the last. The index of
+-- jobs that became due but are not promoted yet has no priority: at most :scan of these are read.
 with
 due_line (queue, type) as (
   select lane.queue, lane.type

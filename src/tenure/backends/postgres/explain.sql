@@ -1,9 +1,9 @@
--- Tell what a claim of one job depends on.
+-- Read the facts that decide when a job is claimed.
 
--- name: standing
--- The present moment, the job, whether its queue is paused, how many jobs a claim takes before it (at most :most are
--- counted), and what the registry has of its worker.
--- Of what came due and was not promoted yet, the index does not know the priority: at most :scan are looked at.
+-- name: outlook
+-- Return the current time, the job, whether its queue is paused, how many jobs a claim takes before it (counted up to
+-- :most), and the registry row of its worker.
+-- The index of scheduled jobs has no priority, so at most :scan due jobs that are not promoted yet are compared.
 with
 stored as materialized (
   select

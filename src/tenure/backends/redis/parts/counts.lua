@@ -1,17 +1,17 @@
--- The numbers of jobs by lane and state, for the states that no line counts; and what happened in each minute, by
--- queue.
+-- Count jobs by lane and state, except queued jobs, which are counted in their sorted sets; and count events by minute
+-- and queue.
 --
 -- parts: lanes
 -- keys: numbers counts minutes
 
-local tally = { by_lane = {} }
+local counts = { by_lane = {} }
 
--- Add to the number of jobs in a state, or to how often something happened.
-function tally.add(lane, what, number)
-  local sums = tally.by_lane[lane]
+-- Add to the number of jobs in a state, or to the count of an event.
+function counts.add(lane, what, number)
+  local sums = counts.by_lane[lane]
   if not sums then
     sums = {}
-    tally.by_lane[lane] = sums
+    counts.by_lane[lane] = sums
   end
   sums[what] = (sums[what] or 0) + number
 end
@@ -21,14 +21,14 @@ local function drop_old_minutes(most)
   local old = call("ZRANGEBYLEX", key.minutes, "-", "(" .. yesterday, "LIMIT", 0, most)
   base.call_with("HDEL", key.counts, old)
   base.call_with("ZREM", key.minutes, old)
-  -- A store that nobody uses any more keeps no counts.
+  -- The counts of an unused store expire.
   call("EXPIRE", key.counts, 2 * 86400)
   call("EXPIRE", key.minutes, 2 * 86400)
 end
 
 changes.finally[#changes.finally + 1] = function()
   local minute, new = base.minute_of(now), 0
-  for lane, sums in pairs(tally.by_lane) do
+  for lane, sums in pairs(counts.by_lane) do
     for what, number in pairs(sums) do
       if match(what, "^%d$") then
         if number ~= 0 then
@@ -44,7 +44,7 @@ changes.finally[#changes.finally + 1] = function()
     end
   end
   if new > 0 then
-    -- More than come, so that they cannot pile up.
+    -- Delete more than were added, so that old counts do not accumulate.
     drop_old_minutes(2 * new)
   end
 end
