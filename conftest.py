@@ -1,4 +1,4 @@
-"""The stores that this project's own tests run on, and the examples in the docs."""
+"""Fixtures and hooks: the stores that the tests run on, and the examples in the docs."""
 
 import gc
 import os
@@ -41,18 +41,18 @@ HOME = pytest.StashKey[Path]()
 IGNORED = pytest.StashKey[list[int]]()
 
 REDIS = [*shared_redis_names(), *shared_redis_clusters()]
-"""The stores of Redis and Valkey that what is for all stores runs on."""
+"""The Redis and Valkey stores for tests of all stores."""
 
 CLIENT = ("tests/jobs/", "tests/worker/")
-"""Where tests know no more of a store than what every store has to keep to."""
+"""Folders whose tests use only the common contract of stores."""
 
-# Before any test imports them, from wherever.
+# Before any test imports the modules.
 for name in ("building", "machine", "racing"):
     pytest.register_assert_rewrite(f"tenure.testing.conformance.{name}")
 
 
 def begin_in_a_new_folder(namespace: dict[str, Any]) -> None:
-    """Let the examples of a page make their files where nothing else is."""
+    """Run the examples of a page in an empty folder."""
     namespace["_folder"] = TemporaryDirectory(prefix="tenure-docs-")
     namespace.update(shared_names=shared_names, shared_redis_names=shared_redis_names, uuid4=uuid4)
     os.environ.pop("TENURE_URL", None)
@@ -81,9 +81,9 @@ class OwnHarness(Harness):
 
 
 class MemoryHarness(OwnHarness):
-    """Handles on one store of memory are one and the same object."""
+    """All handles on a memory store are the same object."""
 
-    # The reference itself; tests/model compares it with a model over more.
+    # Memory is the reference; tests/model runs more examples against the plain model.
     random_examples = 10
     _store: Memory | None = None
 
@@ -97,7 +97,7 @@ class MemoryHarness(OwnHarness):
 
 
 class SQLiteHarness(OwnHarness):
-    """Handles on one file, each with connections of its own."""
+    """Handles on one file, with separate connections."""
 
     def __init__(self) -> None:
         self._folder = TemporaryDirectory(prefix="tenure-test-")
@@ -105,7 +105,7 @@ class SQLiteHarness(OwnHarness):
         self._number = 0
 
     def open(self, clock: StoreClock | None = None) -> SQLite:
-        # What is on disk is tested elsewhere; here are many small transactions.
+        # Durability is tested elsewhere; these tests run many small transactions.
         path = Path(self._folder.name) / f"{self._number}.db"
         self._opened.append(SQLite(path, clock=clock, synchronous="normal", timeout=30))
         return self._opened[-1]
@@ -125,7 +125,7 @@ class SQLiteHarness(OwnHarness):
 
 
 class PostgresHarness(OwnHarness):
-    """Handles on one schema of a server that others use too, each with connections of its own, maybe by a pooler."""
+    """Handles on one schema of a shared server, with separate connections, optionally through a pooler."""
 
     def __init__(self, server: Server, way: Way, schemas: Schemas) -> None:
         self._server = server
@@ -150,7 +150,7 @@ class PostgresHarness(OwnHarness):
 
 
 class RedisHarness(OwnHarness):
-    """Handles on one prefix of a server that others use too, each with connections of its own."""
+    """Handles on one prefix of a shared server, with separate connections."""
 
     def __init__(self, server: RedisServer, prefixes: Prefixes) -> None:
         self._server = server
@@ -181,7 +181,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the system tier out, unless it is asked for."""
+    """Skip the system tier without `--system`."""
     return True if collection_path == SYSTEM and not config.getoption("system") else None
 
 
@@ -206,14 +206,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Let a worker of pytest-xdist share the home of the run, and ignore the same signals."""
+    """Pass the home and the ignored signals to a process of pytest-xdist."""
     node.workerinput["home"] = str(node.config.stash[HOME])
     node.workerinput["ignored"] = node.config.stash[IGNORED]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def garbage_of_earlier_modules() -> None:
-    """Collect it once, and leave out what lives on: tests that collect garbage look through what they made alone."""
+    """Collect garbage once per module and freeze the rest: `gc.collect` in a test then scans only new objects."""
     gc.collect()
     gc.freeze()
 
@@ -234,32 +234,32 @@ def postgres(request: pytest.FixtureRequest, servers: Servers) -> Server:
 
 @pytest.fixture(params=cluster.names())
 def own_postgres(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnServer]:
-    """Each version of PostgreSQL, for this test alone, on a port; it keeps what was committed, whatever happens."""
+    """Each version of PostgreSQL, not shared, on a port, with durable commits."""
     with servers.alone(request.param) as server:
         yield server
 
 
 @pytest.fixture(params=shared_redis_names())
 def redis_server(request: pytest.FixtureRequest, servers: Servers) -> RedisServer:
-    """Redis and Valkey, each alone, shared with other tests."""
+    """Single Redis and Valkey servers, shared with other tests."""
     return servers.shared_redis(request.param)
 
 
 @pytest.fixture
 def redis_cluster(servers: Servers) -> RedisCluster:
-    """Three masters, shared with other tests."""
+    """A cluster of three masters, shared with other tests."""
     return servers.redis_cluster
 
 
 @pytest.fixture(params=redis.names())
 def own_redis(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnRedis]:
-    """Redis and Valkey, for this test alone, on a port; it keeps what it acknowledged, whatever happens."""
+    """Redis and Valkey, not shared, on a port, with durable writes."""
     with servers.own_redis(request.param, DURABLE) as server:
         yield server
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only higher tiers have."""
+    """Deselect the tests of higher tiers."""
     unwanted = [only_in_all.name] * (TIER < EVERYTHING) + [starts_processes.name] * (TIER == CORE)
     left_out = {item for item in items if any(map(item.get_closest_marker, unwanted))}
     if left_out:
@@ -268,7 +268,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what is for all stores on each of them that this tier has; in the system tier, on those behind a pooler."""
+    """Run tests with the fixture `harness` on all stores of the tier; in the system tier, on stores behind a pooler."""
     if "harness" in metafunc.fixturenames:
         is_system = metafunc.config.getoption("system")
         stores = poolers.names() if is_system else stores_of(metafunc.definition.nodeid)
@@ -276,7 +276,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def stores_of(test: str) -> list[str]:
-    """Return the stores that a test for all stores runs on."""
+    """Return the stores that a test with the fixture `harness` runs on."""
     if TIER == CORE:
         return ["memory"]
     if test.startswith(CLIENT):
@@ -307,7 +307,7 @@ def harness(request: pytest.FixtureRequest) -> Iterator[ClaimingHarness]:
 
 
 def harness_of(request: pytest.FixtureRequest) -> SQLiteHarness | PostgresHarness | RedisHarness:
-    """Return a store of this name; asked for here, so that no server is started for the others."""
+    """Return the harness of the requested store; the lazy fixture lookup starts only its server."""
     if request.param == "sqlite":
         return SQLiteHarness()
     if request.param in REDIS:
@@ -317,7 +317,7 @@ def harness_of(request: pytest.FixtureRequest) -> SQLiteHarness | PostgresHarnes
 
 
 def postgres_harness(request: pytest.FixtureRequest) -> PostgresHarness:
-    """Return a store on the server of this name, maybe by a pooler."""
+    """Return the harness of a store on PostgreSQL, optionally through a pooler."""
     servers: Servers = request.getfixturevalue("servers")
     if request.param in shared_names():
         server = servers.shared(request.param)

@@ -1,1 +1,1 @@
-"""How fast it is, beside others; run by `./dev bench`, described in docs/benchmarks.md."""
+"""Benchmarks of tenure and of other queues. Run with `./dev bench`; see docs/benchmarks.md."""

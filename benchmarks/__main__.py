@@ -1,4 +1,4 @@
-"""The command: `./dev bench`."""
+"""The command `./dev bench`."""
 
 import argparse
 import math
@@ -46,7 +46,7 @@ QUICK_ON_REDIS = redis.Scale(
     repeats=2,
 )
 LONGEST_RUN = 180.0
-"""Seconds after which a worker whose memory is looked at is stopped."""
+"""Maximum seconds of a run of the memory benchmark."""
 
 
 def main(arguments: list[str]) -> int:

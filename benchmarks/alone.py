@@ -1,4 +1,4 @@
-"""A process of its own for what is measured: nothing that ran before lies in its memory, or is in its way."""
+"""Run a measurement in a new process, so that earlier measurements do not affect memory or speed."""
 
 import logging
 import multiprocessing
@@ -11,12 +11,12 @@ R = TypeVar("R")
 
 
 def alone(function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-    """Call a function in a new process, and return what it returned."""
+    """Call a function in a new process, and return the result."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=be_quiet) as pool:
         return pool.submit(function, *args, **options).result()
 
 
 def be_quiet() -> None:
-    """Have no log written: jobs that fail on purpose would fill the terminal."""
+    """Disable logging: jobs that fail on purpose would fill the terminal."""
     logging.basicConfig(handlers=[logging.NullHandler()])

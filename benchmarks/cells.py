@@ -1,4 +1,4 @@
-"""What stands in a cell of a report: the median, and below it the smallest and the greatest."""
+"""The cells of a report: the median, and below the median the smallest and the greatest number."""
 
 from statistics import median
 
@@ -12,7 +12,7 @@ def spread(readings: Readings) -> str:
 
 
 def ratio(readings: Readings, other: Readings | None) -> str:
-    """Return how they stand to each other within the same rounds."""
+    """Return the ratio of two readings within the same rounds."""
     if other is None or other is readings:
         return "–"
     ratios = readings.ratios_to(other)

@@ -1,4 +1,4 @@
-"""Some of a field, by their names."""
+"""Select contestants by name."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -15,7 +15,7 @@ N = TypeVar("N", bound=Named)
 
 
 def chosen(names: Sequence[str], field: Sequence[N]) -> list[N]:
-    """Return the contestants of these names, or all; raise for a name that nobody has."""
+    """Return the named contestants, or all without names; raise for an unknown name."""
     known = [each.name for each in field]
     for name in names:
         checks.choice("--only", name, known)

@@ -1,4 +1,4 @@
-"""Queues that live in the process or in a file: claiming, completing and enqueueing, alone and four at once."""
+"""Queues in the process or in a file: claim, complete and enqueue, with one and with four processes."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -17,13 +17,13 @@ SHARED = {batch: f"{PROCESSES} processes, claim {batch}" for batch in ENOUGH}
 @dataclass(slots=True, kw_only=True)
 class EmbeddedRun(Run):
     seconds: float
-    """How long each was measured in a round."""
+    """Seconds of each measurement."""
 
 
 def measure(
     contestants: Sequence[Contestant], *, rounds: int, seconds: float, folder: Path, say: Callable[[str], None]
 ) -> EmbeddedRun:
-    """Measure all in turn, so many rounds. Each number is of a new file, which is gone afterwards."""
+    """Measure all contestants in each round. Every measurement uses a new file and deletes it afterwards."""
     open_each_once(contestants, folder)
     run = EmbeddedRun(benchmark="embedded", machine=Machine.here(folder), seconds=seconds)
     meter = StealMeter()
@@ -51,7 +51,7 @@ def measure_round(run: EmbeddedRun, contestants: Sequence[Contestant], folder: P
 
 
 def open_each_once(contestants: Sequence[Contestant], folder: Path) -> None:
-    """Learn what cannot be opened before any time is spent on measuring."""
+    """Fail early if a contestant cannot be opened."""
     for contestant in contestants:
         with new_folder(folder) as place:
             contestant.open(place).close()

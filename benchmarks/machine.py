@@ -1,4 +1,4 @@
-"""What the numbers were measured on. Nothing here names the machine."""
+"""Describe the machine of a measurement, without its name."""
 
 import os
 import platform
@@ -50,7 +50,7 @@ def version_of(package: str) -> str | None:
 
 
 def filesystem_of(folder: Path) -> str:
-    """Return the kind of file system that the folder is on: a commit costs little on one that is kept in memory."""
+    """Return the file system of a folder: commits are cheap on a file system in memory."""
     mounts = Path("/proc/self/mounts")
     if not mounts.exists():
         return f"a file system of {sys.platform}"
@@ -61,19 +61,19 @@ def filesystem_of(folder: Path) -> str:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a folder that is gone afterwards."""
+    """Yield a temporary folder, and delete it afterwards."""
     with tempfile.TemporaryDirectory(prefix="tenure-bench-", dir=folder) as place:
         yield Path(place)
 
 
 class StealMeter:
-    """The share of time that the hypervisor gave to others, where the kernel tells."""
+    """Steal time: the share of CPU time that the hypervisor gave to other machines, if the kernel reports it."""
 
     def __init__(self) -> None:
         self._before = _ticks()
 
     def share(self) -> float | None:
-        """Return the share since the last call, or None if it cannot be told."""
+        """Return the share since the last call, or None if unknown."""
         before, self._before = self._before, _ticks()
         if before is None or self._before is None or self._before[1] == before[1]:
             return None
@@ -81,10 +81,10 @@ class StealMeter:
 
 
 def _ticks() -> tuple[int, int] | None:
-    """Return the ticks stolen, and all ticks."""
+    """Return the stolen ticks and all ticks."""
     source = Path("/proc/stat")
     if not source.exists():
         return None
-    # user, nice, system, idle, iowait, irq, softirq, steal; what follows is contained in the first two.
+    # user, nice, system, idle, iowait, irq, softirq, steal; the other fields are included in the first two.
     numbers = [int(each) for each in source.read_text().splitlines()[0].split()[1:9]]
     return numbers[7], sum(numbers)

@@ -1,4 +1,4 @@
-"""What is measured: how many jobs a second, in a time that is given."""
+"""The measurements: jobs per second within a given time."""
 
 import gc
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from time import perf_counter
 from benchmarks.contestants.contract import BATCHES, Contestant, Queue
 
 BACKLOG = 5_000
-"""How many jobs wait when claiming begins; when they are done the clock stops until as many wait again."""
+"""Queued jobs at the start of claiming. When all are done, the clock stops until as many are queued again."""
 
 BULK = 1_000
 
@@ -20,7 +20,7 @@ class Measure:
     name: str
     applies_to: Callable[[Contestant], bool]
     rate: Callable[[Queue, float], float]
-    """Jobs per second, measured for so many seconds."""
+    """Jobs per second, measured for the given number of seconds."""
 
 
 def claiming(batch: int) -> Measure:

@@ -1,7 +1,7 @@
-"""The memory of a worker over many jobs: what is done must leave nothing behind in its process.
+"""The memory of a worker over many jobs: finished jobs must not leave anything in the process.
 
-A worker on SQLite runs jobs that another process enqueues in portions. It finds many that have failed and keeps none,
-so its janitor has much to do from the beginning. In a second run some tasks fail, each with its traceback.
+A worker on SQLite runs jobs that another process enqueues in batches. The file contains many failed jobs and the
+retention is zero, so the janitor has much to delete from the start. In a second run some tasks fail with a traceback.
 """
 
 import multiprocessing
@@ -22,22 +22,22 @@ from benchmarks.report import WIDTH, new_table
 from tenure import ConfigurationError, Jobs, NewJob, Retention
 
 FAILING = {"all succeed": 0, "1 of 20 fails": 20}
-"""By the name of a run, one of how many jobs fails; 0 for none."""
+"""By the name of a run: one job of this many fails; 0 for none."""
 READINGS = 10
 FAILED_BEFORE = 12_000
-"""More than a janitor forgets at one visit: so it comes again in a second, and not in a minute."""
+"""More jobs than the janitor deletes in one run: so the next run comes after a second instead of a minute."""
 PORTION = 2_000
 MOST_WAITING = 10_000
 PAUSE = 0.01
-"""Seconds between two looks whether more is to be enqueued."""
+"""Seconds between two checks whether to enqueue more jobs."""
 STATUS = Path("/proc/self/status")
 MEGABYTE = 1_024
-"""In the kilobytes of the kernel."""
+"""The kernel reports kilobytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Of a worker's process, in megabytes: what lies in memory, and what of it is its own rather than of files."""
+    """Megabytes of a worker's process: resident memory, and its private part without file pages."""
 
     resident: float
     own: float
@@ -49,12 +49,12 @@ class Grown:
 
     name: str
     jobs: int = 0
-    """How many were run when the time was over; all, if it was enough."""
+    """Jobs that ran before the time limit; normally all."""
     seconds: float = 0.0
     readings: list[Reading] = field(default_factory=list)
 
     def since_the_first(self) -> float:
-        """Return by how many megabytes it grew after the first reading, when everything was there that it needs."""
+        """Return the growth in megabytes since the first reading, when everything was loaded."""
         return self.readings[-1].resident - self.readings[0].resident if self.readings else 0.0
 
 
@@ -62,12 +62,12 @@ class Grown:
 class MemoryResult(Result):
     jobs: int
     every: int
-    """After how many jobs the memory was read, again and again."""
+    """Jobs between two readings of the memory."""
     runs: list[Grown] = field(default_factory=list)
 
 
 def measure(*, jobs: int, seconds: float, folder: Path, say: Callable[[str], None]) -> MemoryResult:
-    """Have so many jobs run, with and without failures; neither takes longer than so many seconds."""
+    """Run the jobs with and without failures, each run at most the given number of seconds."""
     if not STATUS.exists():
         raise ConfigurationError(f"cannot read the memory of a process: {STATUS} does not exist; use Linux")
     result = MemoryResult(benchmark="memory", machine=Machine.here(folder), jobs=jobs, every=max(1, jobs // READINGS))
@@ -79,7 +79,7 @@ def measure(*, jobs: int, seconds: float, folder: Path, say: Callable[[str], Non
 
 
 def grow(name: str, result: MemoryResult, seconds: float, url: str) -> Grown:
-    """Feed a worker, and take down what it tells about its memory."""
+    """Enqueue jobs for a worker, and collect its memory readings."""
     context = multiprocessing.get_context("spawn")
     answers, is_over = context.Queue(), context.Event()
     worker = context.Process(target=_work, args=(url, FAILING[name], result.every, answers, is_over), daemon=True)
@@ -89,7 +89,7 @@ def grow(name: str, result: MemoryResult, seconds: float, url: str) -> Grown:
         worker.start()
         started = time.monotonic()
         while grown.jobs < result.jobs and worker.is_alive() and time.monotonic() - started < seconds:
-            # To the end: a file that nobody else writes to stays in SQLite's cache, and would be taken for growth.
+            # Enqueue until the end: without other writers, SQLite's cache keeps the file, which would look like growth.
             if jobs.stats().total("due") < MOST_WAITING:
                 jobs.enqueue_many(NewJob("work", {"n": n}, max_attempts=1) for n in range(fed, fed + PORTION))
                 fed += PORTION

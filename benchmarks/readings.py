@@ -1,4 +1,4 @@
-"""The numbers of a run: kept whole, shown as medians."""
+"""The numbers of a run: all are stored, and reported as medians."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -13,26 +13,26 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(slots=True, kw_only=True)
 class Readings:
-    """One contestant in one measure: a number for each round, in their order."""
+    """The numbers of a contestant in a measurement, by round."""
 
     contestant: str
     measure: str
     per_second: list[float] = field(default_factory=list)
     shares: list[list[float]] = field(default_factory=list)
-    """Of each process, smallest first, where several took part."""
+    """The share of each process, smallest first, if several took part."""
 
     def ratio_to(self, other: "Readings") -> float:
         """Return the median of the ratios within each round."""
         return median(self.ratios_to(other))
 
     def ratios_to(self, other: "Readings") -> list[float]:
-        """Return the ratio within each round: what disturbs a round disturbs both."""
+        """Return the ratio within each round: a disturbance in a round affects both numbers."""
         return [mine / its for mine, its in zip(self.per_second, other.per_second, strict=True)]
 
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What a benchmark found, as it is kept."""
+    """The result of a benchmark, as stored."""
 
     benchmark: str
     machine: Machine
@@ -41,7 +41,7 @@ class Result:
         return asdict(self)
 
     def save(self, folder: Path = RESULTS) -> Path:
-        """Write every number, and nothing that tells whose machine it was."""
+        """Write all numbers. The file does not identify the machine."""
         today = date.today().isoformat()  # noqa: DTZ011 - the local date
         path = folder / f"{self.benchmark}.json"
         path.write_text(json.dumps(_rounded({"date": today, **self.kept()}), indent=1) + "\n")
@@ -50,14 +50,14 @@ class Result:
 
 @dataclass(slots=True, kw_only=True)
 class Run(Result):
-    """A benchmark from its first round to its last."""
+    """A benchmark with all its rounds."""
 
     steal: list[float | None] = field(default_factory=list)
-    """The share in each round."""
+    """The steal time in each round."""
     readings: dict[tuple[str, str], Readings] = field(default_factory=dict)
 
     def of(self, contestant: str, measure: str) -> Readings:
-        """Return the readings to look at or to add to."""
+        """Return the readings of a contestant and a measurement; create them if missing."""
         empty = Readings(contestant=contestant, measure=measure)
         return self.readings.setdefault((contestant, measure), empty)
 

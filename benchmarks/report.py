@@ -1,4 +1,4 @@
-"""A run as tables that fit into a hundred columns."""
+"""Print a run as tables of at most a hundred columns."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -79,7 +79,7 @@ def ratio(run: Run, contestant: Contestant, readings: Readings) -> str:
 
 
 def shares(readings: Readings) -> str:
-    """Return the smallest and the greatest share of a process, in the middle of the rounds and in the worst."""
+    """Return the smallest and the greatest share of a process, in the median and in the worst round."""
     smallest, greatest = [each[0] for each in readings.shares], [each[-1] for each in readings.shares]
     return f"{median(smallest):.0%}–{median(greatest):.0%}\n[dim]worst {min(smallest):.0%}–{max(greatest):.0%}[/dim]"
 
@@ -92,7 +92,7 @@ def steal(run: Run) -> str:
 
 
 def short(number: float) -> str:
-    """Return a number of about three digits, such as 812, 2.58k, 12.5k, 183k or 2.17M."""
+    """Format a number with about three digits, such as 812, 2.58k, 12.5k, 183k or 2.17M."""
     if number < THOUSAND:
         return f"{number:.0f}"
     if number < MILLION:

@@ -1,4 +1,4 @@
-"""Several processes on one file: what they reach together, and how evenly they get their turn."""
+"""Several processes on one file: their total speed, and how evenly the work is shared."""
 
 import multiprocessing
 from contextlib import closing
@@ -15,22 +15,22 @@ from benchmarks.measures import BULK
 
 PROCESSES = 4
 ENOUGH = {1: 8_000, 10: 40_000}
-"""By batch, more jobs than are done in a second."""
+"""By batch size: more jobs than the processes complete in a second."""
 
 PATIENCE = 60.0
-"""Seconds that the processes have to be ready, and then to end after their time."""
+"""Seconds for the processes to start, and to stop after the measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What the processes did together, and the share of each, smallest first."""
+    """Jobs of all processes, and the share of each process, smallest first."""
 
     per_second: float
     shares: list[float]
 
 
 def share_file(contestant: Contestant, batch: int, seconds: float, folder: Path) -> Shared:
-    """Let the processes claim and complete from one file until the time is over or nothing is left."""
+    """Claim and complete in several processes until the time is over or no job is left."""
     with closing(contestant.open(folder)) as queue:
         for _ in range(0, int(ENOUGH[batch] * seconds) + BULK, BULK):
             queue.enqueue_many(BULK)
@@ -52,7 +52,7 @@ def share_file(contestant: Contestant, batch: int, seconds: float, folder: Path)
 def _work(
     name: str, batch: int, seconds: float, folder: Path, ready: Barrier, answers: "Answers[tuple[int, float]]"
 ) -> None:
-    """Answer how many jobs this process did, and in which time."""
+    """Send back the number of jobs of this process, and the time it took."""
     (contestant,) = chosen([name], FIELD)
     with closing(contestant.open(folder)) as queue:
         ready.wait(PATIENCE)

@@ -1,6 +1,6 @@
-"""How long a command takes to start: the time of the processor that it uses beyond bare Python.
+"""Start-up cost of commands: CPU time in excess of bare Python.
 
-The time of the processor, and not that of the clock: what else the machine does disturbs it less.
+CPU time instead of wall time: other programs on the machine disturb it less.
 """
 
 import os
@@ -32,15 +32,15 @@ COMMANDS = {
 @dataclass(slots=True, kw_only=True)
 class StartupResult(Result):
     milliseconds: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COMMANDS})
-    """Of the processor, for each command, in the order of the rounds."""
+    """CPU milliseconds of each command, in the order of the rounds."""
 
     def beyond(self, name: str) -> list[float]:
-        """Return what a command used more than bare Python did in the same round."""
+        """Return the excess of a command over bare Python in the same round."""
         return [mine - bare for mine, bare in zip(self.milliseconds[name], self.milliseconds[BARE], strict=True)]
 
 
 def measure(*, rounds: int, folder: Path, say: Callable[[str], None]) -> StartupResult:
-    """Start each command so many times, one after the other."""
+    """Start all commands sequentially in every round."""
     result = StartupResult(benchmark="startup", machine=Machine.here(folder))
     with new_folder(folder) as place:
         started(["-m", "tenure.cli", "migrate"], place)
@@ -54,8 +54,8 @@ def measure(*, rounds: int, folder: Path, say: Callable[[str], None]) -> Startup
 
 
 def started(command: list[str], folder: Path) -> float:
-    """Run it in a process of its own; return the milliseconds of the processor that it used."""
-    # As an installed program is run: compiled, and with nothing that slows Python down.
+    """Run a command in a new process; return its CPU milliseconds."""
+    # As for an installed program: compiled, and without settings that slow Python down.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     process = subprocess.Popen(  # noqa: S603 - only commands of this file
         [sys.executable, *command], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -1,9 +1,9 @@
-"""A plain SQLite table of executions, with priorities and worker ids, and a loop of one's own over it.
+"""A plain SQLite table of executions, with priorities and worker ids, processed in a hand-written loop.
 
     python examples/executions.py add 20
-    python examples/executions.py run              # as often as you like, at the same time
+    python examples/executions.py run              # start as many as you like
 
-The file is `executions.db` here. The table is the app's; tenure adds the columns that it lacks, once.
+The file is `executions.db`, in the working directory. The table belongs to the app; tenure adds the missing columns.
 """
 
 import logging
@@ -56,13 +56,13 @@ def add(number: int) -> None:
 
 
 def square(code: str) -> str:
-    """Run the code of an execution. Here that is a product of two numbers."""
+    """Run the code of an execution: here, a product of two numbers."""
     first, _, second = code.partition(" * ")
     return str(int(first) * int(second))
 
 
 def run() -> None:
-    """Take them, the most urgent first, until nothing is due and nothing is in work."""
+    """Process executions by priority until none is due and none is running."""
     while True:
         with executions.claim(limit=5, wait=1, worker=WORKER) as claims:
             for claim in claims:

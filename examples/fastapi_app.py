@@ -1,10 +1,10 @@
-"""A FastAPI app with a worker beside it, on the same event loop.
+"""A FastAPI app and a worker on the same event loop.
 
     uvicorn --app-dir examples fastapi_app:app
     curl -X POST 'localhost:8000/reports?month=2026-10-01'
     curl localhost:8000/reports/ID
 
-Every process of the server has a worker of its own. They share the jobs, and may be killed.
+Each server process has its own worker. The workers share the jobs; a killed worker loses no job.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ async def make_report(month: date) -> Report:
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001 - FastAPI passes it
-    # The server handles signals, and leaves this block: running reports then have ten seconds to end.
+    # The server handles signals and exits this block: running reports then have ten seconds to end.
     async with jobs.aio.worker(concurrency=4, grace=10):
         yield
 
@@ -48,7 +48,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/reports", status_code=202)
 async def order_report(month: date) -> dict[str, str]:
-    # While a report of the month is waiting or being made, this returns the id of that one.
+    # While a report of this month is queued or running, this returns the id of the existing job.
     return {"id": await make_report.aio.using(key=f"report:{month}").enqueue(month)}
 
 

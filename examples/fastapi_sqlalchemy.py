@@ -1,11 +1,11 @@
-"""A FastAPI app whose orders and jobs are one commit, with SQLAlchemy's async sessions.
+"""A FastAPI app that writes orders and jobs in one transaction, with SQLAlchemy's async sessions.
 
     export DATABASE_URL=postgresql://app:secret@db.example.org/app
     uvicorn --app-dir examples fastapi_sqlalchemy:app
     curl -X POST 'localhost:8000/orders?total=12'
     curl localhost:8000/orders/1
 
-Every process of the server has a worker of its own. They share the jobs, and may be killed.
+Each server process has its own worker. The workers share the jobs; a killed worker loses no job.
 """
 
 import os
@@ -39,7 +39,7 @@ class Order(Base):
 
 
 class Parcel(Base):
-    """What a job leaves behind. Two of one order would be a mistake."""
+    """Created by a job. Two parcels for one order would be a bug."""
 
     __tablename__ = "parcels"
     number: Mapped[int] = mapped_column(primary_key=True)
@@ -53,7 +53,7 @@ async def ship(order_number: int) -> None:
         order.state = "shipped"
         session.add(Parcel(order=order_number))
         await thank.aio.using(connection=session).enqueue(order_number)
-        # Last: the parcel, the state, the next job and the completion are one commit, or none of them is.
+        # Last: the parcel, the state, the next job and the completion are committed together or not at all.
         await tenure.current().aio.complete({"order": order_number}, connection=session)
 
 
@@ -80,7 +80,7 @@ async def place_order(total: int) -> dict[str, int | str]:
         order = Order(total=total)
         session.add(order)
         await session.flush()
-        # There if the order is, and woken for when that is committed.
+        # The job exists only if the order is committed; the commit wakes a worker.
         job_id = await ship.aio.using(connection=session).enqueue(order.number)
         if total > IN_STOCK:
             raise HTTPException(409, "out of stock")

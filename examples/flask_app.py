@@ -1,9 +1,11 @@
-"""A Flask app, and its worker in a process of its own.
+"""A Flask app, and its worker in a separate process.
 
-flask --app examples/flask_app.py run
-python examples/flask_app.py worker
-curl -d name=Ada localhost:5000/greetings
-curl localhost:5000/greetings/ID
+    flask --app examples/flask_app.py run
+    python examples/flask_app.py worker
+    curl -d name=Ada localhost:5000/greetings
+    curl localhost:5000/greetings/ID
+
+The worker runs each task in the context of the app.
 """
 
 import logging
@@ -24,7 +26,7 @@ jobs = tenure.Jobs()
 
 @jobs.around
 def in_app() -> AppContext:
-    """Let tasks use what needs the app: its configuration, its extensions."""
+    """Give tasks access to the app: its configuration and its extensions."""
     return app.app_context()
 
 

@@ -1,12 +1,13 @@
-"""A queue that is a table: ingredients to be matched with products, on PostgreSQL.
+"""A table as a queue: match ingredients with products, on PostgreSQL.
 
     export DATABASE_URL=postgresql://localhost/kitchen
-    python examples/ingredients.py setup 100       # the table, as an app would have it, and rows to work on
-    tenure work ingredients:queue --processes 3    # in this folder; as many as you like, on any machine
-    python examples/ingredients.py retry           # every night: the failed ones again
+    python examples/ingredients.py setup 100       # the table, as an app would define it, and some rows
+    tenure work ingredients:queue --processes 3    # in this folder; any number, on any machine
+    python examples/ingredients.py retry           # every night: retry the failed rows
     python examples/ingredients.py show
 
-The table has columns and words of its own; tenure plays by them. Only rows from the scraper are taken.
+The table keeps its columns and state names: `columns` and `states` map them. The worker claims only rows from the
+scraper.
 """
 
 import logging
@@ -68,13 +69,13 @@ MATCH = "insert into matches (queue_id, product) values (%s, %s)"
 
 @queue.handler
 def match(row: tenure.Row) -> None:
-    """Find the product of an ingredient. The match and the status are one commit, or neither is."""
+    """Find the product of an ingredient. The match and the status are committed together or not at all."""
     with psycopg.connect(DATABASE) as connection:
         found = connection.execute(FIND, [row.ingredient]).fetchone()
         if found is None:
             connection.execute(RESOLVE, ["no product", row.id])
     if found is None:
-        # Another attempt would not find more today. The retry of the night may.
+        # A retry today would fail again. The nightly retry may succeed.
         raise tenure.Fail(f"there is no product for {row.ingredient!r}")
     with tenure.current().transaction() as connection:
         connection.execute(MATCH, [row.id, found[0]])
@@ -86,7 +87,7 @@ def setup(number: int) -> None:
         connection.execute(TABLES)
         with connection.cursor() as cursor:
             names = [f"Ingredient {n}" for n in range(number)]
-            # One of ten products is not known yet.
+            # One product in ten is still missing.
             known = [(name.lower(),) for n, name in enumerate(names) if n % 10]
             cursor.executemany("insert into products values (%s)", known)
             cursor.executemany(
@@ -99,7 +100,7 @@ def setup(number: int) -> None:
 
 
 def restock() -> None:
-    """Let every product be known."""
+    """Add the missing products."""
     with psycopg.connect(DATABASE) as connection:
         connection.execute(
             "insert into products select lower(ingredient) from ingredient_match_queue on conflict do nothing"

@@ -1,12 +1,12 @@
-"""A processor that may be killed between its work and the note that it is done, on PostgreSQL: one invoice an order.
+"""One invoice per order, even if a worker is killed between writing the invoice and updating the order, on PostgreSQL.
 
     export DATABASE_URL=postgresql://localhost/shop
     python examples/invoices.py setup 100
-    python examples/invoices.py work &             # two instances, or more
+    python examples/invoices.py work &             # two processes or more
     python examples/invoices.py work
 
-The invoice is written in a transaction of the app's own, so a kill may come after it and before the order is `done`.
-Before an order is worked on again, tenure looks whether its invoice is there; a unique index sees to the rest.
+The handler writes the invoice in its own transaction, so the worker can be killed after that and before the order is
+`done`. Before tenure retries an order, it checks whether the invoice exists; a unique index prevents duplicates.
 """
 
 import logging
@@ -52,12 +52,12 @@ create table invoices (
 
 @orders.handler
 def invoice(row: tenure.Row) -> None:
-    """Write an invoice. That the order is done is noted afterwards, by the worker."""
+    """Write an invoice. The worker marks the order as done afterwards."""
     try:
         with psycopg.connect(DATABASE) as connection:
             connection.execute("insert into invoices (order_id, total) values (%s, %s)", [row.id, row.total])
     except errors.UniqueViolation:
-        # Somebody who lost the order was late to write it: it is there, and that is what counts.
+        # Another worker lost its claim and wrote the invoice late. The invoice exists, so there is nothing to do.
         logging.getLogger(__name__).warning("order %s already has an invoice", row.id)
 
 

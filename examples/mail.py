@@ -1,4 +1,4 @@
-"""A script with tasks, one of them periodic.
+"""A script with a task and a periodic task.
 
     python examples/mail.py work
     python examples/mail.py send ada@example.org "Good morning"
@@ -25,7 +25,7 @@ class BadAddressError(ValueError):
 
 @jobs.task(queue="mail", max_attempts=10, timeout=30, give_up_on=BadAddressError)
 def send(to: str, subject: str) -> str:
-    """Send one mail. It may run twice, so it goes out under a key that is the same each time."""
+    """Send one mail. The task may run twice, so it sends the same idempotency key each time."""
     if "@" not in to:
         raise BadAddressError(f"{to!r} is not an address")
     key = tenure.current().idempotency_key
@@ -37,7 +37,7 @@ def send(to: str, subject: str) -> str:
 @jobs.cron("0 8 * * MON-FRI", timezone="Europe/Berlin", missed="skip")
 @jobs.task(queue="mail")
 def digest() -> list[str]:
-    """Enqueue the mails of the day. The ids make it safe to run this twice: the same id is the same job."""
+    """Enqueue the mails of the day. Fixed ids make a second run safe: the same id is the same job."""
     today = date.today().isoformat()  # noqa: DTZ011 - the local date
     return jobs.enqueue_many(send.using(id=f"digest:{today}:{to}").job(to, f"What is new on {today}") for to in READERS)
 

@@ -1,9 +1,9 @@
-"""A program without tasks: it claims by hand, in a loop of its own, and stops on SIGTERM or Ctrl-C.
+"""A program without tasks: a loop claims jobs by hand, and stops on SIGTERM or Ctrl-C.
 
     python examples/plain_loop.py enqueue 20
     python examples/plain_loop.py
 
-Start the second as often as you like: no job is done by two of them.
+Start the second command any number of times: each job is claimed by one process only.
 """
 
 import logging
@@ -19,7 +19,7 @@ stopping = threading.Event()
 
 
 def resize(image: int, *, width: int = 100) -> str:
-    """Do the work. Here the images are numbers, and some cannot be read."""
+    """Do the work. In this example images are numbers, and some cannot be read."""
     if image % 10 == 0:
         raise ValueError(f"image {image} cannot be read")
     return f"{image}-{width}.png"
@@ -32,7 +32,7 @@ def run(claim: tenure.Claim) -> None:
     except tenure.ClaimLost as exc:
         log.warning("%s", exc)
     except Exception:
-        # It is recorded on the job, which is tried again later, or has failed.
+        # The error is recorded on the job. tenure retries the job later, or marks it as failed if no attempt is left.
         log.exception("job %s failed, attempt %s", claim.id, claim.job.attempts)
     else:
         log.info("job %s completed: %s", claim.id, claim.result)

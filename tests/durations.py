@@ -1,4 +1,4 @@
-"""How long the tests took: the slowest, each with its reason, and the sum of each folder, kept in a file.
+"""Write the durations of the tests to a file: the slowest tests with their reasons, and the sum per folder.
 
 The reason is the first line of the test's docstring.
 """
@@ -11,12 +11,12 @@ import pytest
 
 SLOWEST = 50
 LONG = 3.0
-"""Seconds above which a test has to say why."""
+"""Seconds above which a test must give a reason."""
 WHY = "why"
 
 
 class Durations:
-    """Collects what all processes of a run report, and writes the file at its end."""
+    """Collect the reports of all processes of a run, and write the file at the end."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -52,7 +52,7 @@ class Durations:
 
 
 def pass_on_reason(item: pytest.Item) -> None:
-    """Have the reports of a test carry the reason why it takes long, also from one process to another."""
+    """Attach the first line of the docstring to the reports of a test, so that it reaches the main process."""
     text = getattr(getattr(item, "obj", None), "__doc__", None)
     if text:
         item.user_properties.append((WHY, text.strip().splitlines()[0]))

@@ -1,6 +1,6 @@
-"""Signals that whoever started the tests had ignored or blocked, as `nohup` and a shell with `&` do.
+"""Signals that the parent of the tests ignored or blocked, as `nohup` and a shell with `&` do.
 
-The test process goes on ignoring them. The processes that tests start get the default, as from a terminal.
+The test process continues to ignore them. Processes that tests start get the default action, as from a terminal.
 """
 
 import signal
@@ -14,7 +14,7 @@ def ignored_or_blocked() -> list[int]:
 
 
 def ignore_here_alone(numbers: list[int]) -> None:
-    """Ignore these signals by a handler that does nothing, which a program that is started does not inherit."""
+    """Ignore the signals with an empty handler: child programs do not inherit handlers."""
     for each in numbers:
         signal.signal(each, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)

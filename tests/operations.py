@@ -1,4 +1,4 @@
-"""Each operation that writes, on jobs in every state; and all that is stored, to be compared."""
+"""The writing operations of a store, on jobs in every state, and the stored data for comparison."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SCHEDULE = "daily"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Many jobs that somebody holds, `one` among them; and the clock by which everything happened."""
+    """The held jobs, among them the job `one`, the hint of their claim, and the clock."""
 
     held: Sequence[Taken]
     hint: object
@@ -40,7 +40,7 @@ Operation = Callable[[Backend, Given], object]
 
 
 def given(store: Backend, clock: Clock, held: int = 3) -> Given:
-    """Store jobs that are held, so many, and some that are expired, due, completed and failed; always the same."""
+    """Store `held` running jobs, and expired, due, completed and failed jobs; the content is deterministic."""
     store.enqueue([build_record(id="completed"), build_record(id="failed")])
     first, second = take(store, limit=2, token="earlier")
     settle(store, build_completion(first))
@@ -57,7 +57,7 @@ def given(store: Backend, clock: Clock, held: int = 3) -> Given:
 
 
 def stored(store: Backend) -> object:
-    """Return the jobs, what was counted, and the last slot."""
+    """Return the jobs, the event counts and the last slot."""
     return store.find(Query(limit=LARGEST_BATCH)).jobs, store.counts(3600), store.schedule(SCHEDULE, [])
 
 
@@ -92,7 +92,7 @@ def exchange(store: Backend, given: Given) -> object:
 
 
 def exchange_of_many(store: Backend, given: Given) -> object:
-    """Complete all; some stores do so beside the claim."""
+    """Complete all held jobs and claim; some stores do both concurrently."""
     return store.exchange(list(map(build_completion, given.held)), request(limit=2, token="new", hint=given.hint))
 
 
@@ -106,7 +106,7 @@ REPEATED: Mapping[str, Operation] = {
     "exchange": exchange,
     "exchange of many": exchange_of_many,
 }
-"""What is asked again by itself, if the answer was lost."""
+"""Operations that a store retries by itself after a lost response."""
 
 NOT_REPEATED: Mapping[str, Operation] = {
     "reap": lambda store, _: store.reap(),
@@ -115,4 +115,4 @@ NOT_REPEATED: Mapping[str, Operation] = {
     "delete": lambda store, _: store.delete(["completed", "failed"]),
     "schedule": lambda store, given: store.schedule(SCHEDULE, given.slots),
 }
-"""What would say something else the second time."""
+"""Operations that would return a different result the second time."""

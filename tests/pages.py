@@ -1,15 +1,15 @@
-"""The examples of a page build on each other, and may be run by several processes."""
+"""Run the examples of a page in order: later examples use names of earlier examples."""
 
 import pytest
 from sybil.integration.pytest import SybilItem
 
 EVALUATED = pytest.StashKey[tuple[object, set[int]]]()
-"""For a page: its folder, and where the examples begin that were evaluated in it."""
+"""Per page: its folder, and the start positions of the evaluated examples."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Evaluate what stands before an example and was not evaluated here: pytest-xdist may split a page."""
+    """Evaluate earlier examples of the page that another process has run: pytest-xdist may split a page."""
     if not isinstance(item, SybilItem) or item.parent is None:
         return
     folder = item.example.namespace["_folder"]

@@ -1,7 +1,7 @@
-"""Scenes that play in a process of their own.
+"""Run scenes in a separate process.
 
-It has no threads and nothing open, so that it may fork; and it has a group of its own, so that nobody is left whom it
-started.
+The process has no threads and no open connections, so it can fork. It has a separate process group, which is killed at
+the end with all children.
 """
 
 import json
@@ -19,11 +19,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 LONGEST = 280.0
 PID = 4
-"""Bytes that a process id has in a pipe."""
+"""Bytes of a process id in a pipe."""
 
 
 def play_in(module: str, name: str, *arguments: object, timeout: float = LONGEST) -> Any:
-    """Play a scene of this module in a new process, and return what it printed."""
+    """Run a scene of a module in a new process; return the JSON that the scene printed."""
     command = [sys.executable, "-m", module, name, *map(str, arguments)]
     played = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
@@ -38,7 +38,7 @@ def play_in(module: str, name: str, *arguments: object, timeout: float = LONGEST
 
 
 def fork(action: Callable[[], object]) -> int:
-    """Do it in a child, and return its process id."""
+    """Run a function in a forked child; return the process id of the child."""
     child = os.fork()
     if child:
         return child
@@ -52,14 +52,14 @@ def fork(action: Callable[[], object]) -> int:
 
 
 def say_that_one_holds(telling: int) -> None:
-    """Tell by this pipe that this process holds jobs; to nobody if nobody reads it any more."""
+    """Write the process id to a pipe, as a sign that the process holds jobs; do nothing if the pipe is full."""
     os.set_blocking(telling, False)
     with suppress(BlockingIOError):
         os.write(telling, os.getpid().to_bytes(PID))
 
 
 def one_that_holds(told: int, alive: Collection[int]) -> int:
-    """Return one of these that has just said that it holds jobs; any of them if for a second nobody says so."""
+    """Return the next process in `alive` that reports that it holds jobs; after a second, a random process."""
     while select.select([told], [], [], 0)[0]:
         os.read(told, 1 << 16)
     while select.select([told], [], [], 1)[0]:
@@ -69,12 +69,12 @@ def one_that_holds(told: int, alive: Collection[int]) -> int:
 
 
 def wait_for(children: Sequence[int]) -> list[int]:
-    """Return the exit codes of these children, when they have ended."""
+    """Wait until the children end; return their exit codes."""
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
 class Interrupts:
-    """Raises KeyboardInterrupt, once for each time that it is set."""
+    """A signal handler: raise KeyboardInterrupt and count the calls."""
 
     def __init__(self) -> None:
         self.raised = 0

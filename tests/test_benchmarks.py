@@ -1,4 +1,4 @@
-"""The benchmarks still run; how fast is not a matter of tests."""
+"""The benchmarks run; the tests do not check speed."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def test_a_smoke_run_reports_every_measure_and_leaves_nothing_behind(tmp_path: P
 
 @only_in_all
 def test_a_smoke_run_of_the_worker_reports_speed_waits_and_costs_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Takes long: the benchmark starts each peer."""
+    """Slow: the benchmark starts each peer."""
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 
     ran = bench("worker", "--only", "memory-async,sqlite-sync", "--quick", "--folder", str(tmp_path))
@@ -47,11 +47,11 @@ def test_a_smoke_run_of_the_worker_reports_speed_waits_and_costs_and_leaves_noth
 
 @only_in_all
 def test_a_smoke_run_on_postgres_reports_every_round_and_leaves_nothing_behind() -> None:
-    """Takes long: the benchmark starts a server and each peer."""
+    """Slow: the benchmark starts a server and each peer."""
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 
     with TemporaryDirectory(prefix="tenure-") as folder:
-        # The account of the server has to reach it, and no other folder above.
+        # The account of the server needs access to the folder, and to no parent folder.
         Path(folder).chmod(0o711)
         ran = bench("postgres", "--only", "raw-300,tenure", "--quick", "--folder", folder)
         left = list(Path(folder).iterdir())
@@ -66,11 +66,11 @@ def test_a_smoke_run_on_postgres_reports_every_round_and_leaves_nothing_behind()
 
 @only_in_all
 def test_a_smoke_run_on_redis_reports_every_measure_and_leaves_nothing_behind() -> None:
-    """Takes long: the benchmark starts a server and each peer."""
+    """Slow: the benchmark starts a server and each peer."""
     kept = {path: path.read_bytes() for path in RESULTS.iterdir()}
 
     with TemporaryDirectory(prefix="tenure-") as folder:
-        # The path of a socket has to be short.
+        # Socket paths must be short.
         ran = bench("redis", "--only", "raw,tenure", "--quick", "--folder", folder)
         left = list(Path(folder).iterdir())
 
@@ -86,7 +86,7 @@ def test_a_smoke_run_on_redis_reports_every_measure_and_leaves_nothing_behind() 
 
 @only_in_all
 def test_a_smoke_run_of_the_memory_reads_it_ten_times_with_and_without_failures(tmp_path: Path) -> None:
-    """Takes long: a worker runs twice, for a while each."""
+    """Slow: a worker runs twice for several seconds."""
     ran = bench("memory", "--quick", "--folder", str(tmp_path))
 
     assert ran.returncode == 0, ran.stderr

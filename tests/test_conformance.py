@@ -1,4 +1,4 @@
-"""The suite can be run by anyone on a store of his own, as its instructions say."""
+"""Users can run the conformance suite on their own store, as its instructions say."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ WITHOUT_A_FENCE = """
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that is gone afterwards; those of pytest stay for a while."""
+    """A folder that is removed after the test; pytest keeps `tmp_path` of several runs."""
     with tempfile.TemporaryDirectory(prefix="tenure-suite-") as made:
         yield Path(made)
 
@@ -62,7 +62,7 @@ def run_suite(folder: Path, body: str, *arguments: str) -> subprocess.CompletedP
 
 @only_in_all
 def test_a_store_of_ones_own_passes_the_whole_suite(folder: Path) -> None:
-    """Takes long: the whole conformance suite runs in another process."""
+    """Slow: the whole conformance suite runs in another process."""
     ran = run_suite(folder, "    pass", "-q", "-p", "no:cacheprovider")
 
     assert ran.returncode == 0, ran.stdout
@@ -72,7 +72,7 @@ def test_a_store_of_ones_own_passes_the_whole_suite(folder: Path) -> None:
 
 @only_in_all
 def test_a_store_that_does_not_fence_does_not_pass(folder: Path) -> None:
-    """Takes long: a part of the conformance suite runs in another process."""
+    """Slow: a part of the conformance suite runs in another process."""
     ran = run_suite(folder, WITHOUT_A_FENCE, "-q", "-p", "no:cacheprovider", "-k", "test_fence")
 
     assert ran.returncode == 1

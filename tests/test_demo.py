@@ -1,4 +1,4 @@
-"""The demo shows what it says, and notices if that does not hold."""
+"""The demo runs, and its report detects violations."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def jobs(path: Path) -> Iterator[tenure.Jobs]:
-    """A store in which everything has happened that the demo shows: to one job each."""
+    """A store in which each event of the demo has happened to one job."""
     with tenure.Jobs(url_of(path)) as jobs:
         jobs.enqueue_many([tenure.NewJob("work", id=f"job-{n}") for n in range(PLAYED.number)])
         create_receipts(path)
@@ -113,7 +113,7 @@ def demonstrate(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def told_until(process: "subprocess.Popen[str]", text: str) -> str:
-    """Return what a demo says until this is said."""
+    """Read the output of a demo up to a text; return the output."""
     assert process.stdout is not None
     told = ""
     while text not in told:
@@ -124,7 +124,7 @@ def told_until(process: "subprocess.Popen[str]", text: str) -> str:
 
 
 def processes_on(folder: Path) -> list[str]:
-    """Return the commands that run with this folder among their arguments, but for the demo itself."""
+    """Return the running commands that name this folder, without the demo itself."""
     found = []
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
@@ -173,7 +173,7 @@ def test_a_worker_that_is_frozen_does_nothing_any_more() -> None:
 
 @only_in_all
 def test_a_worker_is_killed_and_one_frozen_and_every_line_holds(tmp_path: Path) -> None:
-    """Takes long: the whole demo runs, with four workers and real leases."""
+    """Slow: the whole demo runs, with four workers and real leases."""
     out, err = demonstrate(tmp_path).communicate(timeout=240)
 
     shown = [line for line in out.splitlines() if line.startswith("  ✓  ")]
@@ -197,7 +197,7 @@ def test_a_worker_is_killed_and_one_frozen_and_every_line_holds(tmp_path: Path) 
 
 @only_in_all
 def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) -> None:
-    """Takes long: a demo with four workers starts, and is stopped in the middle."""
+    """Slow: a demo with four workers starts, and is stopped in the middle."""
     with demonstrate(tmp_path, "--keep", str(tmp_path / "kept")) as process:
         told_until(process, "is killed with")
         process.terminate()
@@ -220,7 +220,7 @@ def test_what_is_to_be_kept_is_the_store_the_starts_and_the_log(tmp_path: Path) 
 def test_a_demo_that_is_ended_leaves_nothing_behind(
     tmp_path: Path, number: signal.Signals, code: int, when: str
 ) -> None:
-    """Takes long: a demo with four workers starts, and is stopped in the middle."""
+    """Slow: a demo with four workers starts, and is stopped in the middle."""
     with demonstrate(tmp_path) as process:
         told = told_until(process, when)
         process.send_signal(number)
@@ -236,7 +236,7 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(
 
 @only_in_all
 def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Takes long: a demo with four workers starts, and ends in the middle."""
+    """Slow: a demo with four workers starts, and ends in the middle."""
     with demonstrate(tmp_path) as process:
         told = told_until(process, "workers started")
         assert process.stdout is not None
@@ -251,7 +251,7 @@ def test_a_demo_that_nobody_reads_any_more_ends_and_leaves_nothing_behind(tmp_pa
 
 @only_in_all
 def test_the_supervisor_and_its_workers_end_with_a_demo_that_is_killed(tmp_path: Path) -> None:
-    """Takes long: a demo with four workers starts, and is killed in the middle."""
+    """Slow: a demo with four workers starts, and is killed in the middle."""
     with demonstrate(tmp_path) as process:
         told = told_until(process, "workers started")
         process.kill()
@@ -276,7 +276,7 @@ def test_a_story_that_does_not_go_on_says_what_it_waits_for(
 
 @only_in_all
 def test_workers_that_cannot_work_are_noticed_with_their_last_words(path: Path, jobs: tenure.Jobs) -> None:
-    """Takes long: the supervisor starts its first worker three times before it gives up."""
+    """Slow: the supervisor starts its first worker three times before giving up."""
     elsewhere = path.parent / "none.db"
     elsewhere.write_text("no database, " * 100)
 

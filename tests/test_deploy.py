@@ -1,4 +1,4 @@
-"""The examples of deployment agree with what the worker does, and with each other."""
+"""The deployment examples are consistent and match the behaviour of the worker."""
 
 import ast
 import re
@@ -23,11 +23,11 @@ OBJECTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 
 OPTIONS = {name for param in work.params for name in param.opts}
 AFTER_THE_GRACE = 15.0
-"""Seconds that a stop may take beyond the grace, as docs/worker.md says."""
+"""Longest time, in seconds, that a stop takes after the grace period, as documented in docs/worker.md."""
 
 
 def unit() -> dict[str, dict[str, list[str]]]:
-    """Return the sections of the unit, as systemd reads them: a key may stand several times."""
+    """Return the sections of the unit as systemd reads them; a key can occur several times."""
     sections: dict[str, dict[str, list[str]]] = {}
     for line in UNIT.read_text().splitlines():
         if not line or line.startswith("#"):
@@ -41,18 +41,18 @@ def unit() -> dict[str, dict[str, list[str]]]:
 
 
 def service() -> dict[str, str]:
-    """Return what the unit says of the service, where each key stands once."""
+    """Return the section `Service` of the unit, in which no key is repeated."""
     return {key: value for key, (value,) in unit()["Service"].items()}
 
 
 def instructions() -> dict[str, str]:
-    """Return the instructions of the Dockerfile; of those that stand several times, the last."""
+    """Return the instructions of the Dockerfile; of repeated instructions, the last."""
     text = re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE).replace("\\\n", " ")
     return dict(line.split(" ", 1) for line in text.splitlines() if line)
 
 
 def exec_form(text: str) -> list[str]:
-    """Return the words of a command that is not run by a shell."""
+    """Return the words of a command in exec form."""
     words = ast.literal_eval(text)
     assert isinstance(words, list)
     assert all(isinstance(word, str) for word in words)
@@ -74,7 +74,7 @@ def container() -> Any:
 
 
 def commands() -> dict[str, list[str]]:
-    """Return how each of them starts a worker."""
+    """Return the worker command of each example."""
     return {
         "systemd": shlex.split(service()["ExecStart"]),
         "docker": exec_form(instructions()["CMD"]),
@@ -83,13 +83,13 @@ def commands() -> dict[str, list[str]]:
 
 
 def options_of(command: list[str]) -> dict[str, str]:
-    """Return the options of a command line, and their values."""
+    """Return the options of a command line with their values."""
     words = [part for word in command for part in (word.split("=", 1) if word.startswith("--") else [word])]
     return {word: words[at + 1] for at, word in enumerate(words) if word.startswith("--")}
 
 
 def complaints_of_systemd(path: Path) -> list[str]:
-    """Return what systemd has against a unit, on a machine that has systemd."""
+    """Return the problems that `systemd-analyze` finds in a unit; none if systemd is not installed."""
     program = shutil.which("systemd-analyze")
     if program is None:
         return []
@@ -106,7 +106,7 @@ def test_each_starts_a_worker_with_options_that_there_are(command: list[str]) ->
     program, verb, target, *_ = command
 
     assert (Path(program).name, verb, target) == ("tenure", "work", "app:jobs")
-    # As the program itself reads it.
+    # Parse the options as the program does.
     with work.make_context("work", command[2:]) as context:
         assert context.params["processes"] == 2
 
@@ -153,7 +153,7 @@ def test_the_file_of_the_unit_is_where_it_may_write() -> None:
 
 
 def test_the_unit_is_well_formed_and_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
-    # Programs that are not on this machine are not to be missed.
+    # Replace programs that are not installed on the test machine.
     text = UNIT.read_text().replace("/srv/app/.venv/bin/tenure", sys.executable).replace("/srv/app", "/")
     (tmp_path / UNIT.name).write_text(text)
 

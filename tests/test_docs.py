@@ -1,4 +1,4 @@
-"""The docs tell the truth."""
+"""The docs are consistent and match the code."""
 
 import ast
 import re

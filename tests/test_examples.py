@@ -1,4 +1,4 @@
-"""The examples do what they say, as the programs that they are."""
+"""The examples run as programs and do what their docs say."""
 
 import asyncio
 import importlib.util
@@ -27,7 +27,7 @@ PATIENCE = 120.0
 
 
 class Program:
-    """A running program. It is killed at the end of the test, if it has not ended."""
+    """A running program, killed at the end of the test."""
 
     def __init__(self, *arguments: str | Path) -> None:
         self._process = subprocess.Popen(
@@ -47,11 +47,11 @@ class Program:
         return self._process.stdout
 
     def wait_for(self, words: str) -> str:
-        """Return the first line from here on that has these words."""
+        """Return the next line that contains `words`."""
         return next(line for line in self.lines if words in line)
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> tuple[int, list[str]]:
-        """Return its exit status, and what it still said."""
+        """Stop the program; return its exit status and remaining output."""
         self._process.send_signal(by)
         rest = self.lines.readlines()
         return self._process.wait(), rest
@@ -83,7 +83,7 @@ def jobs(folder: None) -> Iterator[tenure.Jobs]:  # noqa: ARG001 - changes the w
 
 @pytest.fixture
 def redis_store(folder: None, servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: ARG001
-    """A store on Redis, which the environment names."""
+    """Set TENURE_URL to a store on Redis."""
     with new_place(servers.shared_redis(shared_redis_names()[-1]).url) as place:
         monkeypatch.setenv("TENURE_URL", place.url)
         yield
@@ -91,7 +91,7 @@ def redis_store(folder: None, servers: Servers, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a program: its path, or `-m` and its module, then its arguments."""
+    """A function that starts a program, given a path, or `-m` and a module, then arguments."""
     programs: list[Program] = []
 
     def start(*arguments: str | Path) -> Program:
@@ -105,7 +105,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def load() -> Iterator[Load]:
-    """Import a program anew: its jobs are those of this test."""
+    """A function that imports a program again, so that its `jobs` is new for the test."""
     modules: list[Any] = []
 
     def load(path: Path) -> ModuleType:
@@ -122,14 +122,14 @@ def load() -> Iterator[Load]:
 
 
 def run(name: str, *arguments: str) -> str:
-    """Run an example to its end, and return what it said."""
+    """Run an example to completion; return the output."""
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 @contextmanager
 def calling(function: Callable[[], None], *, at: str) -> Iterator[None]:
-    """Call this at each log message that has these words."""
+    """Call a function at every log message with the text `at`."""
 
     class Caller(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -157,7 +157,7 @@ def wait_until_begun(jobs: tenure.Jobs, id: str) -> None:
 
 
 def write_the_app_of_the_tutorial() -> Path:
-    """Put together what its reader is to write, in the order that it says."""
+    """Write the app from the code blocks of the tutorial, in the order that the tutorial gives."""
     blocks = re.findall(r"```python\n(# app\.py.*?)```", (ROOT / "docs/tutorial.md").read_text(), re.DOTALL)
     blocks.sort(key=lambda block: block.startswith("# app.py, at its end"))
     path = Path("app.py").absolute()
@@ -291,7 +291,7 @@ def test_what_the_flask_app_enqueues_its_worker_does_within_the_app(
 
 @only_in_all
 def test_the_app_of_the_tutorial_goes_on_when_one_of_its_workers_is_killed(start: Start, load: Load) -> None:
-    """Takes long: two workers start, and the lease of a killed one runs out."""
+    """Slow: two workers start, and the lease of a killed worker expires."""
     path = write_the_app_of_the_tutorial()
     app = load(path)
     workers = [start(path, "work") for _ in range(2)]

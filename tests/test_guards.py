@@ -1,4 +1,4 @@
-"""The guards that `./dev prove guards` takes out are where it says they are."""
+"""The source text of every guard in `./dev prove guards` exists."""
 
 import pytest
 

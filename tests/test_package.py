@@ -1,4 +1,4 @@
-"""What importing tenure does, and what its public names are."""
+"""The effects of `import tenure`, and its public names."""
 
 import subprocess
 import sys

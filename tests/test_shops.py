@@ -1,4 +1,4 @@
-"""The examples beside data on PostgreSQL do what they say, as the programs that they are."""
+"""The examples with the user's data on PostgreSQL run as programs and do what their docs say."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ PATIENCE = 120.0
 
 @pytest.fixture
 def database(postgres: Server) -> Iterator[str]:
-    """The URL of a database that has nothing in it."""
+    """The URL of an empty database."""
     name = f"shop_{uuid4().hex}"
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute(f"create database {name}".encode())
@@ -35,7 +35,7 @@ def database(postgres: Server) -> Iterator[str]:
 
 @contextmanager
 def started(folder: Path, database: str, *arguments: str | Path, until: str) -> Iterator[None]:
-    """Run a program until the block is left, and wait until it says these words."""
+    """Start a program, wait until it prints `until`, and stop the program on exit."""
     process = subprocess.Popen(
         [sys.executable, "-u", *arguments],
         cwd=folder,
@@ -60,7 +60,7 @@ def environment(database: str) -> Mapping[str, str]:
 
 
 def see_orders_and_jobs_go_together(url: str, jobs: tenure.Jobs, numbers: str) -> None:
-    """Place an order that is shipped, and one that is rolled back with its job."""
+    """Place an order that is shipped, and an order that is rolled back together with its job."""
     placed = httpx.post(f"{url}/orders{numbers}", params={"total": 12}, data={"total": "12"}, timeout=PATIENCE)
     refused = httpx.post(f"{url}/orders{numbers}", params={"total": 500}, data={"total": "500"}, timeout=PATIENCE)
 
@@ -76,7 +76,7 @@ def see_orders_and_jobs_go_together(url: str, jobs: tenure.Jobs, numbers: str) -
 
 @only_in_all
 def test_the_fastapi_app_commits_an_order_with_its_job(database: str) -> None:
-    """Takes long: a web server and a worker start."""
+    """Slow: a web server and a worker start."""
     port = str(free_port())
     server = ("-m", "uvicorn", "--app-dir", EXAMPLES, "--port", port, "fastapi_sqlalchemy:app")
 
@@ -86,7 +86,7 @@ def test_the_fastapi_app_commits_an_order_with_its_job(database: str) -> None:
 
 @only_in_all
 def test_the_django_shop_commits_an_order_with_its_job(database: str) -> None:
-    """Takes long: Django migrates, and a web server and a worker start."""
+    """Slow: Django migrates, and a web server and a worker start."""
     port = str(free_port())
     subprocess.run(
         [sys.executable, "manage.py", "migrate", "--run-syncdb"],

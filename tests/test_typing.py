@@ -1,4 +1,4 @@
-"""The public surface has the types that it says it has."""
+"""Type checkers accept correct uses of the public API and reject mistakes."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ TYPED = ROOT / "tests" / "typed"
 
 @only_in_all
 def test_mypy_sees_the_types_and_the_mistakes() -> None:
-    """Takes long: mypy checks the package without a cache."""
+    """Slow: mypy checks the package without a cache."""
     settings = ["--config-file", str(ROOT / "pyproject.toml"), "--no-error-summary"]
     report, errors, _ = api.run([*settings, str(TYPED)])
 
@@ -23,7 +23,7 @@ def test_mypy_sees_the_types_and_the_mistakes() -> None:
 
 @only_in_all
 def test_pyright_sees_the_types_and_the_mistakes() -> None:
-    """Takes long: pyright checks the package."""
+    """Slow: pyright checks the package."""
     command = [sys.executable, "-m", "basedpyright", "-p", str(TYPED), "--pythonpath", sys.executable]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -1,1 +1,1 @@
-"""Who is measured: each makes the same queue in its own way."""
+"""The contestants: implementations of the same queue."""

@@ -1,7 +1,7 @@
-"""tenure's own statements on its own tables, by plain sqlite3: what is left when the library is taken away.
+"""tenure's statements on its own tables, run with plain sqlite3, without the library.
 
-No values are built and nothing is checked; only the payload is decoded. The difference to tenure is what its Python
-costs.
+It builds no objects and checks nothing; only the payload is decoded. The difference from tenure is the cost of tenure's
+Python code.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a contestant has to do."""
+"""The interface of a contestant."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ BATCHES = (1, 10, 100)
 
 
 class Queue(Protocol):
-    """An open queue. A job that was claimed has its payload decoded, as a handler needs it."""
+    """An open queue. `claim` decodes the payload, as a handler needs it."""
 
     def enqueue(self) -> None:
-        """Store one job in a transaction of its own."""
+        """Store a job in a separate transaction."""
         ...
 
     def enqueue_many(self, number: int) -> None:
-        """Store so many jobs, in one call if it can."""
+        """Store the number of jobs, in one call if possible."""
         ...
 
     def claim_and_complete(self, limit: int) -> int:
-        """Claim up to `limit` jobs, then complete them all; return how many."""
+        """Claim up to `limit` jobs, then complete all of them; return the number."""
         ...
 
     def close(self) -> None: ...
@@ -30,7 +30,7 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """One row of the report. `against` names the contestant whose number is 1.00 for this one."""
+    """One row of the report. `against` is the contestant that the ratio refers to."""
 
     name: str
     against: str

@@ -1,4 +1,4 @@
-"""The field: every contestant of the embedded benchmark, in the order of the report."""
+"""All contestants of the embedded benchmark, in the order of the report."""
 
 from benchmarks.contestants.bare import BareQueue
 from benchmarks.contestants.contract import Contestant

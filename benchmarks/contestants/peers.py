@@ -1,4 +1,4 @@
-"""Other queues on SQLite, each with its own defaults; neither claims or enqueues several at once."""
+"""Other queues on SQLite, with their defaults. None can claim or enqueue several jobs at once."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ class LitequeueQueue:
 
 
 def _claim_of(message: Any) -> dict[str, int]:
-    """Return the number of the claim, which newer versions, for newer versions of Python, ask for."""
+    """Return the number of the claim, which later versions, for later Python versions, require."""
     return {"claim_id": message.claim_id} if hasattr(message, "claim_id") else {}
 
 

@@ -1,4 +1,4 @@
-"""SQLite by hand: the least that a careful engineer would write, and so the yardstick of the others."""
+"""Hand-written SQLite: the minimum that a careful engineer would write, and the yardstick for all contestants."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""tenure on one of its stores: claimed and completed as its worker does it, enqueued as a user does."""
+"""tenure on one of its stores: claims and completes as the worker does, enqueues as a user does."""
 
 import secrets
 

@@ -1,1 +1,1 @@
-"""Workers on one PostgreSQL server: from a backlog to nothing due, beside the statements alone, and enqueueing."""
+"""Workers on a PostgreSQL server: draining a backlog, compared with the bare statements, and enqueueing."""

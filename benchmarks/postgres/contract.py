@@ -1,4 +1,4 @@
-"""What a contestant has to do: store jobs that do nothing, and run them."""
+"""The interface of a contestant: store empty jobs, and run them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from typing import Protocol
 
 
 class Queue(Protocol):
-    """A queue in a database of its own."""
+    """A queue in its own database."""
 
     def enqueue(self, number: int, at_once: int) -> float:
-        """Store so many jobs, so many a call; return the seconds that it took."""
+        """Store `number` jobs, `at_once` per call; return the seconds."""
         ...
 
     def drain(self) -> float:
-        """Run all that are stored; return the seconds that it took."""
+        """Run all stored jobs; return the seconds."""
         ...
 
     def left(self) -> int:
-        """Return how many jobs are stored and not completed."""
+        """Return the number of jobs that are not completed."""
         ...
 
     def close(self) -> None: ...
@@ -25,10 +25,10 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """One row of the report; opened by the URL of an empty database."""
+    """One row of the report; `open` takes the URL of an empty database."""
 
     name: str
     about: str
     open: Callable[[str], Queue]
     is_raw: bool = False
-    """Whether it is the statements alone. The fastest of these is the yardstick of the others."""
+    """Whether the contestant runs only the statements. The fastest of these contestants is the yardstick."""

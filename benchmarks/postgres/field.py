@@ -1,4 +1,4 @@
-"""The field: every contestant of the PostgreSQL benchmark, in the order of the report."""
+"""All contestants of the PostgreSQL benchmark, in the order of the report."""
 
 from functools import partial
 

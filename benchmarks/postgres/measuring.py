@@ -1,4 +1,4 @@
-"""The PostgreSQL benchmark as a whole: rounds in which each contestant has its turn."""
+"""The PostgreSQL benchmark: all contestants run in each round."""
 
 import gc
 from collections.abc import Callable, Sequence
@@ -19,23 +19,23 @@ from benchmarks.readings import Run
 DRAIN = "drain"
 BULK = 1_000
 ENQUEUE = {1: "enqueue 1", BULK: f"enqueue {BULK:,}"}
-"""By how many jobs a call."""
+"""By jobs per call."""
 PACKAGES = ("tenure", "psycopg", "pgqueuer", "asyncpg", "uvloop")
 MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """The processor's time of a drain, in microseconds a job."""
+    """CPU time of a drain, in microseconds per job."""
 
     client: float
     server: float | None
-    """All of it, with what sweeps and writes in the background; None where the kernel does not tell."""
+    """CPU time of all server processes, including background ones; None if the kernel does not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One contestant in one round."""
+    """The result of a contestant in a round."""
 
     per_second: dict[str, float]
     used: Used
@@ -44,18 +44,18 @@ class Turn:
 @dataclass(slots=True, kw_only=True)
 class PostgresRun(Run):
     jobs: int
-    """How many each had to run in a round."""
+    """Jobs per contestant and round."""
     singles: int
-    """How many each enqueued one by one."""
+    """Jobs enqueued one by one."""
     server: dict[str, str]
     used: dict[str, list[Used]] = field(default_factory=dict)
-    """By contestant, in the order of the rounds."""
+    """By contestant, in round order."""
 
 
 def measure(
     contestants: Sequence[Contestant], *, rounds: int, jobs: int, singles: int, folder: Path, say: Callable[[str], None]
 ) -> PostgresRun:
-    """Measure all in turn, so many rounds. Each turn is of a new process and a new database on the one server."""
+    """Measure all contestants in each round. Every run uses a new process and a new database on the same server."""
     with running(folder) as server:
         run = PostgresRun(
             benchmark="postgres",
@@ -81,7 +81,7 @@ def take_turn(contestant: Contestant, run: PostgresRun, server: Server) -> Turn:
 
 def add(run: PostgresRun, contestant: Contestant, turn: Turn) -> None:
     for measure, rate in turn.per_second.items():
-        # The statements alone are enqueued as tenure does it.
+        # The bare statements use tenure's enqueue, which is measured elsewhere.
         if measure == DRAIN or not contestant.is_raw:
             run.of(contestant.name, measure).per_second.append(rate)
     run.used.setdefault(contestant.name, []).append(turn.used)

@@ -1,7 +1,7 @@
-"""PgQueuer, as fast as it can be made: asyncpg, uvloop, a pool of connections, large batches.
+"""PgQueuer with its fastest settings: asyncpg, uvloop, a connection pool, large batches.
 
-Its tables are durable, as by default; its log is not added up meanwhile. The time is that from the first job to the
-moment at which none is left in its table, without starting and ending.
+Its tables are durable, as by default; its log is not aggregated during the run. The time runs from the first job until
+the table is empty, without start and stop.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ BATCH = 500
 LEAST_CONNECTIONS, MOST_CONNECTIONS = 4, 20
 NEVER = timedelta(0)
 PAUSE = 0.001
-"""Seconds between two looks whether the last completions are stored."""
+"""Seconds between two checks whether the last completions are stored."""
 PATIENCE = 300.0
 
 R = TypeVar("R")

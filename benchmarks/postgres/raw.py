@@ -1,7 +1,7 @@
-"""The statements of `exchange` by a bare loop: what is left when the worker and all its values are taken away.
+"""The statements of `exchange` in a bare loop, without the worker and its objects.
 
-One connection completes a batch and claims the next in one transaction and one round trip, with the hints that a worker
-gives. Nothing is called, nothing is checked and no job is built; the answer is only decoded.
+One connection completes a batch and claims the next in one transaction and one round trip, with the same hints as a
+worker. No handler runs, nothing is checked and no job is built; the response is only decoded.
 """
 
 import secrets
@@ -21,11 +21,11 @@ from tenure.core.operations import ClaimRequest
 from tenure.worker.work_source import HINT_TTL
 
 ID, KIND, QUEUE, PRIORITY, RUN_AT, FENCE, SEQUENCE = 0, 1, 2, 4, 5, 11, -1
-"""Where these stand in a row."""
+"""Positions of the columns in a row."""
 
 
 class RawQueue(TenureQueue):
-    """Enqueues as tenure does."""
+    """Enqueues with tenure's client."""
 
     def __init__(self, url: str, batch: int) -> None:
         super().__init__(url)
@@ -74,5 +74,5 @@ class RawQueue(TenureQueue):
 
 
 def hint_behind(row: JsonRow) -> Hint:
-    """Return where the one line was left."""
+    """Return the hint: the scan position of the only lane."""
     return Hint({(row[QUEUE], row[KIND]): ScanPosition(-row[PRIORITY], row[RUN_AT], row[SEQUENCE])}, 1.0)

@@ -1,4 +1,4 @@
-"""A run of the PostgreSQL benchmark as tables that fit into a hundred columns."""
+"""Print a run of the PostgreSQL benchmark as tables of at most a hundred columns."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -35,13 +35,13 @@ def show(run: PostgresRun, contestants: Sequence[Contestant]) -> None:
 
 
 def server(run: PostgresRun) -> str:
-    """Return what the server says of itself, in a line."""
+    """Return version and settings of the server in one line."""
     (_, version), *settings = run.server.items()
     return f"PostgreSQL {version}; " + ", ".join(f"{name} {value}" for name, value in settings)
 
 
 def fastest(run: PostgresRun, contestants: Sequence[Contestant]) -> Readings | None:
-    """Return the drain of the one whose median is the highest."""
+    """Return the drain readings of the fastest contestant, by median."""
     drains = [run.of(each.name, DRAIN) for each in contestants]
     return max(drains, key=lambda readings: median(readings.per_second), default=None)
 
@@ -65,7 +65,7 @@ def drained(run: PostgresRun, contestants: Sequence[Contestant], yardstick: Read
 
 
 def rounds(run: PostgresRun, contestants: Sequence[Contestant], yardstick: Readings | None) -> Table:
-    """Return every round by itself, and how the others stand in it to the yardsticks."""
+    """Return the table of single rounds, with the ratios to the yardsticks."""
     table = new_table()
     for number, _ in enumerate(run.steal, start=1):
         table.add_column(f"round {number}", justify="right")

@@ -1,4 +1,4 @@
-"""The one server of a run: of our own, started for it and gone afterwards, on a port of the loopback interface."""
+"""The server of a run: started on a port of the loopback interface, and removed afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,11 +24,11 @@ class Server:
     url: str
     pid: int
     settings: dict[str, str]
-    """What it says of itself, its version among it."""
+    """Version and settings of the server."""
 
     @contextmanager
     def new_database(self) -> Iterator[str]:
-        """Give the URL of a database that is empty, and gone afterwards."""
+        """Yield the URL of an empty database, and drop it afterwards."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("create database bench")
             connection.execute("checkpoint")
@@ -38,12 +38,12 @@ class Server:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Server]:
-    """Have the newest server run that there is, with its files in this folder. Whatever is committed is on the disk."""
+    """Run the newest server, with its files in this folder and durable commits."""
     from tests.servers import cluster
     from tests.servers.servers import Servers
 
     with new_folder(folder) as home:
-        # The account of the server has to reach its own folder in it.
+        # The server's account needs access to its subfolder.
         home.chmod(0o711)
         with Servers(home).alone(cluster.names()[-1], SETTINGS) as own:
             yield Server(url=own.url, pid=own.pid or 0, settings=settings_of(own.url))
@@ -57,6 +57,6 @@ def settings_of(url: str) -> dict[str, str]:
 
 
 def vacuum(url: str) -> None:
-    """Leave the tables as the server's own sweeping does after a while."""
+    """Vacuum the tables, as autovacuum does after a while."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("vacuum (analyze)")

@@ -1,4 +1,4 @@
-"""tenure's own worker, as it comes."""
+"""tenure's worker with default settings."""
 
 from time import perf_counter
 
@@ -28,7 +28,7 @@ class TenureQueue:
         return perf_counter() - started
 
     def drain(self) -> float:
-        """Run them all. The time is that from the first job on, with ending the worker."""
+        """Run all jobs. The time runs from the first job to the end of the worker."""
         self._jobs.work(drain=True)
         return perf_counter() - self._first_at
 

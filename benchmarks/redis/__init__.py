@@ -1,1 +1,1 @@
-"""Workers on one Redis server beside others; claims that contend; how long a script holds the server; memory."""
+"""Workers on a Redis server; contended claims; how long scripts block the server; memory."""

@@ -1,8 +1,8 @@
-"""Ten processes that contend for jobs, one job at a time: the optimistic pattern beside tenure's script.
+"""Ten processes that contend for jobs, one job at a time: the optimistic pattern and tenure's script.
 
-The pattern is what is usually written: read the first of the queue, watch it, see that it is free, and take it in a
-transaction that fails if somebody else has changed it meanwhile. All look at the same first job, so most of them fail,
-and look again. Both decode the job that they take, and complete it in a second trip.
+The optimistic pattern is the usual one: read the first job of the queue, watch it, check that it is free, and claim it
+in a transaction that fails if another process has changed the job. All processes read the same first job, so most of
+them fail and retry. Both contestants decode the claimed job, and complete it in a second round trip.
 """
 
 import json
@@ -33,14 +33,14 @@ PATIENCE = 60.0
 
 
 class Taker(Protocol):
-    """One who contends; connected from the beginning."""
+    """A contending process, already connected."""
 
     def fill(self, jobs: int) -> None:
-        """Have so many jobs wait."""
+        """Enqueue the number of jobs."""
         ...
 
     def take(self) -> int:
-        """Take a job and complete it; return how often it was tried, or 0 if there is none."""
+        """Claim and complete a job; return the number of tries, or 0 if no job is left."""
         ...
 
     def close(self) -> None: ...
@@ -115,7 +115,7 @@ TAKERS: dict[str, Callable[[str], Taker]] = {"watch": Watching, "tenure": Claimi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contended:
-    """What the processes did together, how often they tried for each job, and the share of each, smallest first."""
+    """Speed of all processes, tries per job, and the share of each process, smallest first."""
 
     per_second: float
     tries: float
@@ -123,7 +123,7 @@ class Contended:
 
 
 def contend(name: str, jobs: int, server: Server) -> Contended:
-    """Have so many jobs taken, each by one of the processes."""
+    """Run the jobs in the contending processes."""
     server.empty()
     with closing(TAKERS[name](server.url)) as taker:
         taker.fill(jobs)
@@ -149,7 +149,7 @@ def contend(name: str, jobs: int, server: Server) -> Contended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """Of one process."""
+    """The result of a process."""
 
     jobs: int
     tries: int

@@ -1,4 +1,4 @@
-"""What a contestant has to do: store jobs that note that they ran, and have a command by which a worker runs them."""
+"""The interface of a contestant: store jobs that record their run, and name the command of a worker."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ TEXT = "x" * 80
 
 
 def payload(n: int) -> dict[str, Any]:
-    """Return about a hundred bytes, with the number of the job."""
+    """Return a payload of about a hundred bytes with the number of the job."""
     return {"n": n, "text": TEXT}
 
 
@@ -16,11 +16,11 @@ class Queue(Protocol):
     """A client of an empty server."""
 
     def enqueue(self, jobs: range, at_once: int) -> None:
-        """Store the jobs of these numbers, so many a call."""
+        """Store the jobs with these numbers, `at_once` per call."""
         ...
 
     def left(self) -> int:
-        """Return how many jobs are stored and not completed, or not acknowledged."""
+        """Return the number of jobs that are not completed or acknowledged."""
         ...
 
     def close(self) -> None: ...
@@ -28,19 +28,19 @@ class Queue(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """One row of the report."""
+    """A row of the report."""
 
     name: str
     about: str
     open: Callable[[], Queue]
     command: tuple[str, ...]
-    """A worker as Python starts it, by the name of its module; it runs until SIGTERM."""
+    """The module and arguments of the worker; it runs until SIGTERM."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What it is told beside its command."""
+    """Environment variables of the worker."""
     jobs: int
-    """How many it runs in a few seconds."""
+    """Jobs that the worker runs in a few seconds."""
     has_bulk: bool = True
     is_waited_for: bool = False
-    """Whether it is measured how long a job waits for it when it idles."""
+    """Whether to measure the latency with an idle worker."""
     is_durable: bool = False
-    """Whether its server writes each change to the disk before it answers."""
+    """Whether the server writes every change to disk before it responds."""

@@ -1,4 +1,4 @@
-"""dramatiq's client. It has no bulk: a group sends its messages one by one."""
+"""dramatiq's client. There is no bulk enqueue: a group sends its messages one by one."""
 
 import redis
 
@@ -18,7 +18,7 @@ class DramatiqQueue:
             self._app.work.send(**payload(n))
 
     def left(self) -> int:
-        # A message is in this hash from its sending until its acknowledgement.
+        # This hash contains a message until the acknowledgement.
         return int(self._client.hlen(f"dramatiq:{self._app.QUEUE}.msgs"))
 
     def close(self) -> None:

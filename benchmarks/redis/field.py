@@ -1,12 +1,12 @@
-"""The field: every contestant of the Redis benchmark, in the order of the report."""
+"""All contestants of the Redis benchmark, in the order of the report."""
 
 from benchmarks.redis.apps.tenures import AWAITED, IN_THREAD
 from benchmarks.redis.contract import Contestant, Queue
 
 RAW = "raw"
-"""The yardstick of the others."""
+"""The yardstick."""
 PEERS = ("dramatiq", "taskiq-stream")
-"""Those others whose jobs are acknowledged."""
+"""The peers with acknowledgements."""
 BATCH = 500
 THREADS = 4
 PREFETCHED = 1_000

@@ -1,4 +1,4 @@
-"""Whether a claim costs the same whatever else is stored: the server's time of its script, as the store fills up."""
+"""Whether the cost of a claim depends on the size of the store: duration of its script as the store fills up."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,20 +17,20 @@ from tenure.core.transitions import build_completion
 LIMITS = (1, 100)
 FEW = 1_000
 HIGH = 1_000
-"""A priority above that of what is claimed."""
+"""A priority above that of the claimed jobs."""
 TOMORROW = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTimes:
-    """What is in the store beside what was there before, and how long claims take then, by limit."""
+    """What was added to the store, and how long claims take then, by limit."""
 
     stored: str
     claims: list[ScriptTime]
 
 
 def claim_times(server: Server, *, many: int, repeats: int) -> list[ClaimTimes]:
-    """Claim so often with each limit, each time with so many jobs more in the store."""
+    """Claim `repeats` times with each limit; repeat after every `many` further jobs in the store."""
     server.empty()
     with stopwatch(server) as watch, closing(open_backend(server.url)) as store:
         return [
@@ -40,7 +40,7 @@ def claim_times(server: Server, *, many: int, repeats: int) -> list[ClaimTimes]:
 
 
 def filled(store: Backend, many: int) -> Iterator[str]:
-    """Put more and more into the store, and say what was put."""
+    """Fill the store step by step; yield a description of each step."""
     few = min(FEW, many)
     fill(store, few)
     yield f"{few:,} due"
@@ -56,7 +56,7 @@ def filled(store: Backend, many: int) -> Iterator[str]:
 
 
 def timed(watch: Stopwatch, store: Backend, limit: int, repeats: int) -> ScriptTime:
-    """Claim so often; complete what was claimed when the time is taken, and store as many new ones."""
+    """Claim `repeats` times; then complete the claimed jobs, and store as many new ones."""
     claimed: list[list[Hold]] = []
     given = [(request(limit),) for _ in range(repeats)]
     time = watch.time(f"claim {limit}", lambda each: claimed.append(claim(store, each)), given)

@@ -1,4 +1,4 @@
-"""The Redis benchmark as a whole: rounds in which each contestant has its turn, then what the server itself tells."""
+"""The Redis benchmark: all contestants run in each round; then script durations from the server."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -23,17 +23,17 @@ PACKAGES = ("tenure", "redis", "dramatiq", "taskiq", "taskiq-redis", "uvloop", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is done."""
+    """The size of a benchmark."""
 
     rounds: int
     jobs: int | None = None
-    """How many each contestant runs in a round; None for its own number."""
+    """Jobs per contestant and round; None for the contestant's own number."""
     singles: int
     waited: int
     contended: dict[str, int]
-    """How many jobs the processes contend for, by the way in which they do."""
+    """Contended jobs by method."""
     stored: int
-    """How many jobs of each kind fill the store under a claim."""
+    """Jobs of each kind that fill the store."""
     batch: int = LARGEST_BATCH
     repeats: int
 
@@ -42,20 +42,20 @@ class Scale:
 class RedisRun(Run):
     servers: dict[str, dict[str, str]]
     jobs: dict[str, int]
-    """By contestant, how many it had to run in a round."""
+    """By contestant: jobs per round."""
     used: dict[str, list[Used]] = field(default_factory=dict)
     memory: dict[str, list[Memory]] = field(default_factory=dict)
     waits: dict[str, list[float]] = field(default_factory=dict)
-    """By contestant, the milliseconds that each job waited for a worker with nothing to do."""
+    """By contestant: the milliseconds that each job waited for an idle worker."""
     tries: dict[str, list[float]] = field(default_factory=dict)
-    """How often ten processes tried for a job, by the way in which they did, in the order of the rounds."""
+    """Tries per job of ten processes, by method, in round order."""
     scripts: list[ScriptTime] = field(default_factory=list)
     claims: list[ClaimTimes] = field(default_factory=list)
 
 
 def measure(contestants: Sequence[Contestant], scale: Scale, *, folder: Path, say: Callable[[str], None]) -> RedisRun:
-    """Measure all in turn, so many rounds. Each turn is of new processes on a server that was emptied."""
-    # A store warns of a server that keeps nothing.
+    """Measure all contestants in each round. Every run uses new processes on an empty server."""
+    # The store warns about a server without persistence.
     be_quiet()
     with ExitStack() as stack:
         forgetting = stack.enter_context(running(folder, FORGETTING))

@@ -1,6 +1,6 @@
-"""Which jobs ran, and when: a file with a place for each, mapped into every process that runs some.
+"""Record which jobs ran, and when: a file with an entry per job, mapped into every worker process.
 
-The clock is one for all processes of a machine. A note costs less than a microsecond.
+All processes of a machine share one clock. A record costs less than a microsecond.
 """
 
 import mmap
@@ -12,9 +12,9 @@ from time import perf_counter
 
 MOMENT = Struct("d")
 PLACE = 1 + MOMENT.size
-"""Bytes a job: how often it ran, all of these first, and then when it did."""
+"""Bytes per job: the run counters of all jobs come first, then their start times."""
 PAUSE = 0.002
-"""Seconds between two looks whether it ran: so seldom that nobody is disturbed."""
+"""Seconds between two checks, long enough not to disturb the worker."""
 
 
 class Notes:
@@ -25,7 +25,7 @@ class Notes:
 
     @classmethod
     def made(cls, path: Path, jobs: int) -> "Notes":
-        """Return an empty file for so many jobs, numbered from 0 on."""
+        """Create an empty file for the number of jobs, numbered from 0."""
         path.write_bytes(bytes(PLACE * jobs))
         return cls(path)
 
@@ -34,7 +34,7 @@ class Notes:
         self._map[n] += 1
 
     def await_all(self, number: int, patience: float) -> None:
-        """Return when the first so many have run; raise if one ran twice, or if that one is not run which is next."""
+        """Wait until the first `number` jobs have run; raise if a job runs twice or does not run in time."""
         n = 0
         while (n := self._map.find(b"\0", n, number)) >= 0:
             self.await_one(n, patience)
@@ -42,7 +42,7 @@ class Notes:
             raise RuntimeError(f"{again:,} of {number:,} jobs ran more than once")
 
     def await_one(self, n: int, patience: float) -> float:
-        """Return the moment at which this one began, when it has."""
+        """Wait until a job has started, and return its start time."""
         ends_at = perf_counter() + patience
         while not self._map[n]:
             if perf_counter() > ends_at:
@@ -53,5 +53,5 @@ class Notes:
         return moment
 
     def first_at(self, number: int) -> float:
-        """Return when the earliest of the first so many began, all of which have run."""
+        """Return the earliest start time of the first `number` jobs, which must have run."""
         return min(array("d", self._map[self.jobs : self.jobs + MOMENT.size * number]))

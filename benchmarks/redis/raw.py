@@ -1,7 +1,7 @@
-"""The least Lua that claims and acknowledges, by a bare loop: what Redis and its driver cost by themselves.
+"""Minimal Lua that claims and acknowledges, in a bare loop: the cost of Redis and its driver.
 
-One connection acknowledges a batch and claims the next in one script and one round trip. A payload is decoded, and its
-number noted. There is no fence, no priority, nothing that comes due later and nothing that takes back.
+One connection acknowledges a batch and claims the next in one script and one round trip. The loop decodes the payload
+and records the number. There are no fences, priorities, scheduled jobs or reaping.
 """
 
 import json
@@ -18,7 +18,7 @@ from benchmarks.redis.contract import payload
 DUE, HELD, PAYLOADS = "due", "held", "payloads"
 EXCHANGE = Path(__file__).with_name("exchange.lua").read_text()
 PAUSE = 0.01
-"""Seconds between two looks when nothing is due."""
+"""Seconds between two polls while no job is due."""
 
 
 class RawQueue:
@@ -43,7 +43,7 @@ class RawQueue:
 
 
 def work(batch: int) -> None:
-    """Run what is due, until the process is stopped."""
+    """Run due jobs until the process is stopped."""
     client = redis.Redis.from_url(url())
     exchange, note = client.register_script(EXCHANGE), noting()
     ids: list[bytes] = []

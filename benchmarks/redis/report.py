@@ -1,4 +1,4 @@
-"""A run of the Redis benchmark as tables that fit into a hundred columns."""
+"""Print a run of the Redis benchmark as tables of at most a hundred columns."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -54,7 +54,7 @@ def show(run: RedisRun, contestants: Sequence[Contestant]) -> None:
 
 
 def servers(run: RedisRun) -> str:
-    """Return what each server says of itself, in a line."""
+    """Return version and settings of every server in a line."""
     told = [dict(settings) for settings in run.servers.values()]
     return "\n".join(
         f"{each.pop('server')}; " + ", ".join(f"{name} {value}" for name, value in each.items()) for each in told
@@ -62,7 +62,7 @@ def servers(run: RedisRun) -> str:
 
 
 def faster_peer(run: RedisRun, measure: str) -> Readings | None:
-    """Return the readings of the one whose median is higher."""
+    """Return the readings of the faster contestant, by median."""
     found = [readings for name in PEERS if (readings := run.readings.get((name, measure)))]
     return max(found, key=lambda readings: median(readings.per_second), default=None)
 

@@ -1,6 +1,6 @@
-"""Each operation at its limit: how long its script holds the server.
+"""Every operation at its limit: how long its script blocks the server.
 
-While a script runs nobody else is served, so the longest of them is what every client may have to wait for.
+While a script runs, the server handles no other request. So any client may have to wait for the longest script.
 """
 
 import time
@@ -33,7 +33,7 @@ from tenure.core.operations import (
 from tenure.core.transitions import build_failure
 
 SOON = 1.5
-"""Seconds after which jobs have come due and leases have run out that were to."""
+"""Seconds after which scheduled jobs are due and leases have expired."""
 LONGER = 120.0
 ERROR = "Traceback (most recent call last):\n" + '  File "app.py", line 12, in work\n    raise Refused(order)\n' * 10
 QUEUES, TYPES = 10, 10
@@ -41,7 +41,7 @@ QUEUES, TYPES = 10, 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one request claimed."""
+    """The claims of a request."""
 
     token: str
     jobs: list[Job]
@@ -51,7 +51,7 @@ class Batch:
 
 
 def script_times(server: Server, *, size: int, repeats: int) -> list[ScriptTime]:
-    """Measure every operation so many times, with batches of this size, which is `LARGEST_BATCH` at most."""
+    """Measure every operation `repeats` times, with batches of `size` jobs, at most `LARGEST_BATCH`."""
     server.empty()
     with stopwatch(server) as watch, closing(open_backend(server.url)) as store:
         operations = Operations(watch, store, size, repeats)
@@ -67,7 +67,7 @@ def script_times(server: Server, *, size: int, repeats: int) -> list[ScriptTime]
 
 
 class Operations:
-    """All of them, in groups that leave each other enough jobs."""
+    """All operations, in groups that leave enough jobs for the next groups."""
 
     def __init__(self, watch: Stopwatch, store: Backend, size: int, repeats: int) -> None:
         self._watch = watch
@@ -99,7 +99,7 @@ class Operations:
         yield self._watch.time(f"exchange {size:,} + {size:,}", self._store.exchange, exchanges)
 
     def sweeping(self) -> Iterator[ScriptTime]:
-        """Wait until leases have run out and jobs have come due: whoever claims next deals with them."""
+        """Wait until leases have expired and jobs are due: the next claim reaps and promotes them."""
         size = self._size
         self._let_run_out()
         time.sleep(SOON)
@@ -149,7 +149,7 @@ class Operations:
         return [self._claimed() for _ in self._times]
 
     def _completed(self) -> list[list[str]]:
-        """Return the ids of batches that are done."""
+        """Return the ids of completed batches."""
         batches = self._batches()
         for batch in batches:
             self._store.settle(completions(batch.jobs, batch.token))
@@ -165,5 +165,5 @@ class Operations:
 
 
 def entries(number: int, *, type: str = AWAITED, priority: int = 0, delay: float = 0.0) -> list[JobRecord]:
-    """Return new jobs as they enter a store."""
+    """Return new jobs in the form that a store accepts."""
     return [NewJob(type, payload(n), priority=priority, delay=delay).record(new_id()) for n in range(number)]

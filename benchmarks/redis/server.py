@@ -1,4 +1,4 @@
-"""The servers of a run: of our own, started for it and gone afterwards, each on a port of the loopback interface."""
+"""The servers of a run: started on ports of the loopback interface, and removed afterwards."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -25,16 +25,16 @@ class Server:
     url: str
     pid: int
     settings: dict[str, str]
-    """What it says of itself, its version among it."""
+    """Version and settings of the server."""
 
     def empty(self) -> None:
-        """Leave nothing in it, not even a script."""
+        """Delete all keys and all cached scripts."""
         with redis.Redis.from_url(self.url) as client:
             client.flushall()
             client.script_flush()
 
     def memory(self) -> int:
-        """Return the bytes that it uses, without what it keeps for its clients and for what it is about to write."""
+        """Return the used bytes, without client buffers and AOF buffers."""
         with redis.Redis.from_url(self.url) as client:
             told = client.info("memory")
         return int(told["used_memory"] - told["mem_clients_normal"] - told["mem_aof_buffer"])
@@ -42,7 +42,7 @@ class Server:
 
 @contextmanager
 def running(folder: Path, settings: Mapping[str, str] = FORGETTING) -> Iterator[Server]:
-    """Have the oldest server run that is supported, with its files in this folder."""
+    """Run the oldest supported server, with its files in this folder."""
     from tests.servers import redis as servers
 
     with (

@@ -1,4 +1,4 @@
-"""How long scripts hold the server, as the server itself measures it: by its log of slow commands, that takes all."""
+"""How long scripts block the server, from the server's slow log, set to record every command."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ import redis
 from benchmarks.redis.server import Server
 
 REMEMBERED = 1_000
-"""How many commands the server remembers."""
+"""Entries of the slow log."""
 BY_DEFAULT = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptTime:
-    """One operation: how many scripts a call sent, and the longest of each call in microseconds."""
+    """One operation: scripts per call, and the longest script of each call in microseconds."""
 
     operation: str
     scripts: int
@@ -28,9 +28,9 @@ class Stopwatch:
         self._client = client
 
     def time(self, name: str, operation: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> ScriptTime:
-        """Call an operation with each of these arguments."""
+        """Call an operation with each of the arguments, and measure its scripts."""
         times = [self._scripts(operation, arguments) for arguments in given]
-        # The first time it may have been sent twice, by its name and then whole.
+        # The first call may send a script twice: EVALSHA, then EVAL.
         return ScriptTime(operation=name, scripts=min(map(len, times)), microseconds=[max(each) for each in times])
 
     def _scripts(self, operation: Callable[..., object], arguments: tuple[Any, ...]) -> list[int]:

@@ -1,6 +1,6 @@
-"""The store under the worker, asked by hand: `exchange` completes a batch and claims the next. Nothing is called.
+"""The store without a worker: `exchange` completes a batch and claims the next. No handler runs.
 
-A payload is decoded, and its number noted, as a task does.
+The loop decodes the payload and records the number, as a task does.
 """
 
 import secrets
@@ -20,7 +20,7 @@ from tenure.core.transitions import build_completion
 
 
 def request(limit: int, hint: object = None, *, lease: float = LEASE) -> ClaimRequest:
-    """Return one for jobs of the one type, with a token of its own."""
+    """Return a claim request with a new token."""
     return ClaimRequest(
         types=(AWAITED,), limit=limit, lease=lease, worker="worker", token=secrets.token_hex(16), hint=hint
     )
@@ -31,7 +31,7 @@ def completions(jobs: Sequence[Job], token: str) -> list[Settlement]:
 
 
 def work(store: Backend, batch: int) -> None:
-    """Run what is due, until the process is stopped."""
+    """Run due jobs until the process is stopped."""
     note = noting()
     settlements: list[Settlement] = []
     hint = None

@@ -1,4 +1,4 @@
-"""taskiq's client, on a stream or on a list, with uvloop. It has no bulk."""
+"""taskiq's client, on a stream or on a list, with uvloop. It has no bulk enqueue."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class TaskiqQueue:
-    """The client alone; what is left, the two kinds tell in their own ways."""
+    """The client; the subclasses count the remaining jobs."""
 
     def __init__(self, broker: Any, task: Any) -> None:
         import uvloop

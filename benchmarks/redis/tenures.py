@@ -1,4 +1,4 @@
-"""tenure as it comes: its client, and `tenure work`."""
+"""tenure with default settings: its client, and `tenure work`."""
 
 from benchmarks.redis.apps.tenures import jobs
 from benchmarks.redis.contract import payload

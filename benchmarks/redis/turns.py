@@ -1,7 +1,7 @@
-"""One contestant's turn: its client stores jobs, then its worker, a process of its own, runs them.
+"""One run of a contestant: the client stores jobs, then the worker runs them in a separate process.
 
-A drain lasts from the moment at which the first job begins until the server holds none that is not completed. Then the
-worker idles, and jobs come one at a time, with a pause between them that is never the same.
+A drain lasts from the start of the first job until the server has only completed jobs. Then the worker idles, and jobs
+come one at a time, with random pauses in between.
 """
 
 import gc
@@ -29,13 +29,13 @@ from benchmarks.redis.server import Server
 DRAIN = "drain"
 BULK = 1_000
 ENQUEUE = {1: "enqueue 1", BULK: f"enqueue {BULK:,}"}
-"""By how many jobs a call."""
+"""By jobs per call."""
 FIRST = 3
-"""How many jobs come to an idle worker before those that count."""
+"""Warm-up jobs of an idle worker before the measurement."""
 IDLE = (0.1, 0.2)
-"""Seconds between two of them, from and to."""
+"""Minimum and maximum seconds between two jobs."""
 PAUSE = 0.001
-"""Seconds between two looks whether the last completions are stored."""
+"""Seconds between two checks whether the last completions are stored."""
 PATIENCE = 30.0
 MICROSECONDS = 1_000_000
 ROOT = Path(__file__).parents[2]
@@ -43,18 +43,18 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """How many jobs there are in a turn."""
+    """Number of jobs in a run."""
 
     jobs: int
     singles: int
-    """How many of them are enqueued one by one, where the others are not."""
+    """Jobs enqueued one by one, if the others are enqueued in bulk."""
     waited: int
-    """How many come to an idle worker."""
+    """Jobs for the latency measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """The processor's time of a drain, in microseconds a job; None where the kernel does not tell."""
+    """CPU time of a drain, in microseconds per job; None if the kernel does not report it."""
 
     worker: float | None
     server: float | None
@@ -62,7 +62,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """The server's, in bytes a job."""
+    """Memory of the server, in bytes per job."""
 
     queued: float
     finished: float
@@ -74,11 +74,11 @@ class Turn:
     used: Used
     memory: Memory
     waits: list[float]
-    """Milliseconds from the call of enqueue until the handler began."""
+    """Milliseconds from the call of enqueue to the start of the handler."""
 
 
 def take_turn(contestant: Contestant, amounts: Amounts, server: Server, folder: Path) -> Turn:
-    """Measure one in a new process on an empty server."""
+    """Measure a contestant in a new process on an empty server."""
     server.empty()
     with new_folder(folder) as place:
         return alone(_turn, contestant.name, amounts, server, place)
@@ -96,7 +96,7 @@ def _turn(name: str, amounts: Amounts, server: Server, place: Path) -> Turn:
         with _working(contestant, place) as worker:
             rates[DRAIN], used = _drain(queue, notes, amounts.jobs, worker, server)
             waits = _waits(queue, notes, amounts) if contestant.is_waited_for else []
-        # When the worker's connections are gone: what a server says that it keeps for clients is late.
+        # After the worker's connections are closed: the server reports client buffers with a delay.
         finished = server.memory()
     memory = Memory(queued=(queued - before) / amounts.jobs, finished=(finished - before) / amounts.jobs)
     return Turn(per_second=rates, used=used, memory=memory, waits=waits)
@@ -146,7 +146,7 @@ def _waits(queue: Queue, notes: Notes, amounts: Amounts) -> list[float]:
 
 @contextmanager
 def _working(contestant: Contestant, place: Path) -> Iterator[int]:
-    """Have the worker run while the block does; give its process."""
+    """Run the worker during the block; yield its process."""
     from tests.servers.process import Account, Process
 
     log = place / "log"

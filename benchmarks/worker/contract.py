@@ -1,4 +1,4 @@
-"""What a contestant has to do: run jobs that do nothing, and note when those begin that are waited for."""
+"""The interface of a contestant: run empty jobs, and record the start times for the latency measurement."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,30 +8,30 @@ from typing import Protocol
 
 CONCURRENCY = 10
 Started = Callable[[], None]
-"""Called by a handler when it begins."""
+"""Called at the start of a handler."""
 
 
 class Backlog(Protocol):
-    """Jobs that wait, and the one who works them off."""
+    """A backlog of jobs, and its worker."""
 
     def fill(self, number: int) -> None:
-        """Have so many jobs wait."""
+        """Enqueue the number of jobs."""
         ...
 
     def drain(self) -> float:
-        """Run them all; return the seconds that it took."""
+        """Run all jobs; return the seconds."""
         ...
 
     def close(self) -> None: ...
 
 
 class Service(Protocol):
-    """A worker that waits for jobs, and a client of it. One process may have the one, another the other."""
+    """A worker that waits for jobs, and its client. Both may be in different processes."""
 
     def enqueue(self) -> None: ...
 
     def running(self) -> AbstractContextManager[object]:
-        """Have the worker run, in threads, while the block does."""
+        """Run the worker in threads during the block."""
         ...
 
     def close(self) -> None: ...
@@ -39,13 +39,13 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """One row of the report. `against` names the contestant whose number is 1.00 for this one."""
+    """One row of the report. `against` is the contestant that the ratio refers to."""
 
     name: str
     against: str
     about: str
     backlog: Callable[[Path], Backlog]
     service: Callable[[Path, Started], Service] | None = None
-    """None for what is no worker."""
+    """None if the contestant has no worker."""
     is_shared: bool = False
-    """Whether the client of a worker is another process."""
+    """Whether the client runs in another process."""

@@ -1,8 +1,8 @@
-"""Where the time of a worker goes: the processor's time that its parts take, by job.
+"""CPU time of a worker by part, per job.
 
-Each thread reads its own clock when it ends; calls of the store are timed one by one, and so are garbage collections.
-That costs next to nothing, where a profiler would make the small functions look dear. Time spent waiting, for the disk
-or for each other, is no thread's own: it is in `wall` alone.
+Every thread reads its CPU clock when it ends; store calls and garbage collections are timed individually.
+This costs next to nothing, while a profiler would make small functions look expensive. Time spent waiting, for the disk
+or for other threads, is not CPU time: only `wall` includes it.
 """
 
 import gc
@@ -29,7 +29,7 @@ OPERATIONS = ("claim", "settle", "exchange")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Microseconds a job."""
+    """Microseconds per job."""
 
     contestant: str
     wall: float
@@ -37,7 +37,7 @@ class Costs:
 
 
 def costs(name: str, number: int, folder: Path) -> Costs:
-    """Have so many jobs run in a new process that takes its own time."""
+    """Run the jobs in a new process that measures its own CPU time."""
     with new_folder(folder) as place:
         return alone(_costs, name, number, place)
 
@@ -58,17 +58,17 @@ def _costs(name: str, number: int, folder: Path) -> Costs:
 
 
 class Times:
-    """Counts each moment of a thread once: as garbage collection, as the store's, or as that thread's own."""
+    """Counts the time of a thread once: as garbage collection, as store, or as the thread's own time."""
 
     def __init__(self) -> None:
         self._spent: defaultdict[str, float] = defaultdict(float)
         self._here = threading.local()
         self._threads: list[threading.Thread] = []
-        # A collection may begin while it is held, and is counted then and there.
+        # Reentrant: a garbage collection may start while the lock is held, and is counted at once.
         self._lock = threading.RLock()
 
     def watch(self, store: object) -> None:
-        """Take the time of this store and of every thread that is started from here on."""
+        """Measure a store, and all threads that are started from now on."""
         for name in OPERATIONS:
             setattr(store, name, self._timed(getattr(store, name)))
         gc.callbacks.append(self._note_collection)
@@ -82,7 +82,7 @@ class Times:
         threading.Thread.run = run_timed  # type: ignore[method-assign, assignment]
 
     def read(self) -> Mapping[str, float]:
-        """Return the seconds of each part, when all threads have ended."""
+        """Return the seconds of each part. Call after all threads have ended."""
         gc.callbacks.remove(self._note_collection)
         for thread in self._threads:
             thread.join()
@@ -90,7 +90,7 @@ class Times:
 
     @property
     def _counted(self) -> float:
-        """What of this thread's time has been counted as something else."""
+        """The part of the thread's time that counts elsewhere."""
         counted: float = getattr(self._here, "counted", 0.0)
         return counted
 

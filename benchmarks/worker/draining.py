@@ -1,4 +1,4 @@
-"""Jobs per second, from a backlog to nothing due."""
+"""Jobs per second while draining a backlog."""
 
 import gc
 from contextlib import closing
@@ -11,7 +11,7 @@ from benchmarks.worker.field import FIELD
 
 
 def drain_rate(name: str, number: int, folder: Path) -> float:
-    """Have so many jobs run in a new process; return how many ran in a second."""
+    """Run the jobs in a new process; return jobs per second."""
     with new_folder(folder) as place:
         return number / alone(_drain, name, number, place)
 

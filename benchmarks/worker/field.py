@@ -1,4 +1,4 @@
-"""The field: every contestant of the worker benchmark, in the order of the report."""
+"""All contestants of the worker benchmark, in the order of the report."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""huey's consumer, with its own settings: worker threads that poll, and a scheduler beside them.
+"""huey's consumer with default settings: worker threads that poll, and a scheduler.
 
-It has no end of a backlog, so the tasks note when they run: the time is that from the first to the last.
+huey does not detect the end of a backlog, so the tasks record their times: the result is from the first to the last.
 """
 
 import signal
@@ -77,7 +77,7 @@ class HueyService:
 
 @contextmanager
 def consuming(huey: Any, threads: int) -> Iterator[None]:
-    """Have a consumer run. It takes the signals of the process, so they are given back."""
+    """Run a consumer. It replaces the signal handlers of the process; restore them afterwards."""
     consumer = huey.create_consumer(workers=threads, periodic=False)
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     consumer.start()

@@ -1,7 +1,6 @@
-"""How long a job waits for a worker that has nothing to do: from the call of enqueue until its handler begins.
+"""Latency with an idle worker: from the call of enqueue to the start of the handler.
 
-Jobs come one at a time, with a pause between them that is never the same, so that a worker which polls cannot fall into
-step with them.
+Jobs come one at a time, with random pauses in between, so that a polling worker cannot synchronise with the jobs.
 """
 
 import multiprocessing
@@ -22,18 +21,18 @@ from benchmarks.worker.contract import Contestant
 from benchmarks.worker.field import FIELD
 
 PAUSE = (0.1, 0.2)
-"""Seconds between two jobs, from and to: after that a worker idles."""
+"""Minimum and maximum seconds between two jobs: enough for a worker to become idle."""
 FIRST = 3
-"""How many jobs come before those that count: the first ones open what is not open yet."""
+"""Warm-up jobs before the measurement: the first jobs open connections and files."""
 PATIENCE = 60.0
 
 Client = Callable[[], None]
 NextStart = Callable[[], float]
-"""Waits until the next job has begun, and returns when that was."""
+"""Waits for the start of the next job, and returns its time."""
 
 
 def waits(name: str, number: int, folder: Path) -> list[float]:
-    """Return the milliseconds that each of so many jobs waited."""
+    """Return the waiting time of every job in milliseconds."""
     with new_folder(folder) as place:
         return alone(_waits, name, number, place)
 
@@ -78,7 +77,7 @@ def _two_processes(contestant: Contestant, folder: Path) -> Iterator[tuple[Clien
 
 
 def _serve(name: str, folder: Path, starts: "Answers[float]", is_over: Event) -> None:
-    """Run the worker. The clock is one for all processes of a machine."""
+    """Run the worker. All processes of a machine share one clock."""
     be_quiet()
     (contestant,) = chosen([name], FIELD)
     assert contestant.service is not None  # noqa: S101 - only workers are measured
@@ -87,4 +86,4 @@ def _serve(name: str, folder: Path, starts: "Answers[float]", is_over: Event) ->
 
 
 def _nobody() -> None:
-    """Take the place of a handler where no worker runs."""
+    """Stand in for a handler in a process without a worker."""

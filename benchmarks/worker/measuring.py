@@ -1,4 +1,4 @@
-"""The worker benchmark as a whole: rounds of draining and waiting, then where the time went."""
+"""The worker benchmark: rounds of drain and latency measurements, then CPU time by part."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,16 +18,16 @@ LOOKED_INTO = ("memory-async", "memory-sync", "sqlite-async", "sqlite-sync")
 @dataclass(slots=True, kw_only=True)
 class WorkerRun(Run):
     jobs: int
-    """How many each had to run in a round."""
+    """Jobs per contestant and round."""
     waits: dict[str, list[float]] = field(default_factory=dict)
-    """By contestant, the milliseconds that each job waited for a worker with nothing to do."""
+    """By contestant: the milliseconds that each job waited for an idle worker."""
     costs: list[Costs] = field(default_factory=list)
 
 
 def measure(
     contestants: Sequence[Contestant], *, rounds: int, jobs: int, waited: int, folder: Path, say: Callable[[str], None]
 ) -> WorkerRun:
-    """Measure all in turn, so many rounds. Each number is of a new process and a new file, gone afterwards."""
+    """Measure all contestants in each round. Every measurement uses a new process and a new file."""
     open_each_once(contestants, folder)
     run = WorkerRun(benchmark="worker", machine=Machine.here(folder), jobs=jobs)
     meter = StealMeter()
@@ -45,7 +45,7 @@ def measure(
 
 
 def open_each_once(contestants: Sequence[Contestant], folder: Path) -> None:
-    """Learn what cannot be opened before any time is spent on measuring."""
+    """Fail early if a contestant cannot be opened."""
     for contestant in contestants:
         with new_folder(folder) as place:
             contestant.backlog(place).close()

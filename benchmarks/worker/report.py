@@ -1,4 +1,4 @@
-"""A run of the worker benchmark as tables that fit into a hundred columns."""
+"""Print a run of the worker benchmark as tables of at most a hundred columns."""
 
 from collections.abc import Sequence
 from statistics import median, quantiles

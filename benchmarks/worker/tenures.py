@@ -1,4 +1,4 @@
-"""tenure's own worker, on one of its stores."""
+"""tenure's worker on a store of tenure."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -31,7 +31,7 @@ class TenureBacklog:
         enqueue_in_parts(self._jobs, number)
 
     def drain(self) -> float:
-        """Run them all. The time includes that of starting the worker and of ending it."""
+        """Run all jobs. The time includes start and stop of the worker."""
         started = perf_counter()
         self._jobs.work(drain=True, concurrency=CONCURRENCY)
         return perf_counter() - started

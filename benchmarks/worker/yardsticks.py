@@ -1,4 +1,4 @@
-"""What a worker stands on: an event loop that calls functions, and a store that is asked by hand."""
+"""Yardsticks for the worker: an event loop that calls functions, and a store without a worker."""
 
 import asyncio
 import secrets
@@ -16,7 +16,7 @@ BATCH = 100
 
 
 class LoopBacklog:
-    """As many coroutines as a worker has slots, which take what to call from an `asyncio.Queue`."""
+    """As many coroutines as a worker has slots, which take functions from an `asyncio.Queue` and call them."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[int] = asyncio.Queue()
@@ -46,7 +46,7 @@ class LoopBacklog:
 
 
 class StoreBacklog:
-    """The store alone: completes what it has and claims the next in one round trip; nothing is called."""
+    """The store alone: completes a batch and claims the next in one round trip; no handler runs."""
 
     def __init__(self, url: str) -> None:
         self._store = open_backend(url)

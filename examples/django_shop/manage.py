@@ -1,4 +1,4 @@
-"""A Django shop whose orders and jobs are one commit.
+"""A Django shop that writes orders and jobs in one transaction.
 
     export DATABASE_URL=postgresql://app:secret@db.example.org/app
     python manage.py migrate --run-syncdb
@@ -7,7 +7,7 @@
     curl -X POST -d total=12 localhost:8000/orders/
     curl localhost:8000/orders/1/
 
-The worker is a process of its own. It may be killed, and there may be several.
+The worker runs in its own process. You can start several workers, and kill any of them without losing jobs.
 """
 
 import os

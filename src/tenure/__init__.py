@@ -1,6 +1,6 @@
-"""Race-free job claiming: atomic, leased, fenced.
+"""A job queue and claim library for SQLite, PostgreSQL, Redis or your own table: atomic, leased, fenced.
 
-A name is imported when it is used: the command line, and who needs only part of this, starts quickly.
+Names are imported on first use, so that the command line and programs that need a part of tenure start quickly.
 """
 
 from importlib import import_module

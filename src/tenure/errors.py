@@ -1,31 +1,31 @@
-"""What can go wrong, and what each means to the caller.
+"""The exceptions of tenure, and their meaning for the caller.
 
     TenureError
-    ├── ClaimLost             another holder may have the job; nothing was written
-    ├── KeyTaken              a live job has this key, and the caller asked not to share it
+    ├── ClaimLost             another holder may have the job; the store changed nothing
+    ├── KeyTaken              a live job holds this key, and on_conflict is "raise"
     ├── UnknownTask           no task is registered under this type
     ├── DuplicateTask         another function is registered under this type
-    ├── NoClaim               there is no running job here
+    ├── NoClaim               the code does not run inside a job
     ├── InvalidPayload        not a JSON value that every store keeps unchanged
-    ├── StoreUnavailable      the store did not answer; nothing is known of the request
-    ├── SchemaOutdated        the store's schema is not one that this version of tenure can use
-    ├── JobEnded              the job that was waited for ended without a result
-    │   ├── JobFailed         it failed for good
-    │   └── JobCancelled      it was cancelled
-    └── ConfigurationError    a value, option or URL that cannot be used (also a ValueError)
+    ├── StoreUnavailable      the store did not respond; the request may or may not have taken effect
+    ├── SchemaOutdated        this version of tenure cannot use the store's schema
+    ├── JobEnded              the awaited job ended without a result
+    │   ├── JobFailed         the job failed for good
+    │   └── JobCancelled      the job was cancelled
+    └── ConfigurationError    an invalid value, option or URL (also a ValueError)
 
-Every message says what happened, the value, and the remedy. All of them can be pickled, to cross processes.
+Every message names the problem, the value and the remedy. All exceptions can be pickled, to cross processes.
 """
 
 from functools import partial
 
 
 class TenureError(Exception):
-    """Root of every error that tenure raises on its own account."""
+    """Base class of all exceptions that tenure defines."""
 
 
 class ClaimLost(TenureError):  # noqa: N818 - named after the fact
-    """The claim is no longer the job's current one, so the store changed nothing."""
+    """The claim is no longer the current claim of the job, so the store changed nothing."""
 
     def __init__(self, message: str, *, id: str, fence: int) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class ClaimLost(TenureError):  # noqa: N818 - named after the fact
 
 
 class KeyTaken(TenureError):  # noqa: N818 - named after the fact
-    """A live job of the queue already has this key; `id` is that job's."""
+    """A live job of the queue already holds this key; `id` is the id of that job."""
 
     def __init__(self, *, key: str, queue: str, id: str) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class DuplicateTask(TenureError):  # noqa: N818 - named after the fact
 
 
 class NoClaim(TenureError):  # noqa: N818 - named after the fact
-    """No job runs here: this code was not called by a worker."""
+    """The code does not run inside a job: no worker called it."""
 
 
 class InvalidPayload(TenureError, ValueError):  # noqa: N818 - named after the fact
@@ -69,15 +69,15 @@ class InvalidPayload(TenureError, ValueError):  # noqa: N818 - named after the f
 
 
 class StoreUnavailable(TenureError):  # noqa: N818 - named after the fact
-    """The store could not be reached or used."""
+    """The store cannot be reached or used."""
 
 
 class SchemaOutdated(TenureError):  # noqa: N818 - named after the fact
-    """The store has a schema that this version of tenure cannot use."""
+    """This version of tenure cannot use the store's schema."""
 
 
 class JobEnded(TenureError):  # noqa: N818 - named after the fact
-    """The job that was waited for ended without a result; `id` is its id."""
+    """The awaited job ended without a result; `id` is the id of the job."""
 
     def __init__(self, message: str, *, id: str) -> None:
         super().__init__(message)
@@ -88,12 +88,12 @@ class JobEnded(TenureError):  # noqa: N818 - named after the fact
 
 
 class JobFailed(JobEnded):
-    """The job failed for good; the message ends with its last error."""
+    """The job failed for good; the message ends with the last error of the job."""
 
 
 class JobCancelled(JobEnded):
-    """The job was cancelled, by hand or from within."""
+    """The job was cancelled, by an operator or by its handler."""
 
 
 class ConfigurationError(TenureError, ValueError):
-    """A value, option or URL that cannot be used as given."""
+    """An invalid value, option or URL."""

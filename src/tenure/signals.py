@@ -1,7 +1,7 @@
-"""Signals that ask a program to stop.
+"""Stop a worker on signals.
 
-A signal that was ignored when the program started stays ignored, as `nohup` and a shell that starts something in the
-background intend. SIGTERM is the exception: it always stops, even if the parent process ignored or blocked it.
+A signal that was ignored when the program started stays ignored, as `nohup` and background jobs of a shell require.
+SIGTERM is the exception: it always stops the worker, even if the parent process ignored or blocked it.
 """
 
 import os
@@ -22,7 +22,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" e
 
 
 class StopSignals:
-    """Call `receive` for each signal that asks to stop, from now until `restore`. Only the main thread can do this."""
+    """Call `receive` for each stop signal until `restore`. Only the main thread can set signal handlers."""
 
     def __init__(self, receive: Callable[[int, FrameType | None], object]) -> None:
         handled = [each for each in SIGNALS if each is signal.SIGTERM or signal.getsignal(each) is not signal.SIG_IGN]
@@ -30,10 +30,10 @@ class StopSignals:
         self._was_blocked = _set_sigterm_blocked(is_blocked=False)
 
     def restore(self) -> None:
-        """Set the handlers and the mask of before."""
+        """Restore the previous handlers and signal mask."""
         _set_sigterm_blocked(is_blocked=self._was_blocked)
         for each, handler in self._before.items():
-            # None: the handler was set by code that is not Python, and cannot be set again.
+            # None: the previous handler was not set from Python and cannot be restored.
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
 
 
@@ -47,9 +47,9 @@ def _set_sigterm_blocked(*, is_blocked: bool) -> bool:
 
 @contextmanager
 def stopped_by_signals(worker: Stoppable) -> Iterator[None]:
-    """Stop the worker at the first signal, and now at the second; a third has the effect that it had before.
+    """Stop the worker at the first signal, and without waiting at the second; a third has its previous effect.
 
-    Only the main thread can do this; in another, nothing is changed.
+    Only the main thread can set signal handlers; in another thread this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -59,7 +59,7 @@ def stopped_by_signals(worker: Stoppable) -> Iterator[None]:
     def receive(number: int, _: object) -> None:
         nonlocal received
         if os.getpid() != process:
-            # A child that a handler forked has no worker to stop: the signal is meant for the child itself.
+            # A process forked by a handler has no worker to stop: restore the handlers and raise the signal again.
             signals.restore()
             signal.raise_signal(number)
             return

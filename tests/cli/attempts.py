@@ -1,4 +1,4 @@
-"""Commands for `tenure exec` to run, and what its jobs tell of them."""
+"""Commands for `tenure exec` to run, and checks of their jobs."""
 
 import sqlite3
 from contextlib import closing
@@ -23,7 +23,7 @@ def outcomes(job: tenure.Job) -> list[str]:
 
 
 def locked(folder: Path) -> Any:
-    """Return a block in which nobody can write to the store of this folder."""
+    """Return a block that holds the write lock of the store in this folder."""
     db = sqlite3.connect(folder / "tenure.db", isolation_level=None)
     db.execute("begin immediate")
     return closing(db)

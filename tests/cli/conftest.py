@@ -10,7 +10,7 @@ from tests.cli.terminal import Terminal
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that tells a command what to do, whatever the tests were started from."""
+    """Remove environment variables that influence a command."""
     for name in unwanted_variables():
         monkeypatch.delenv(name)
 
@@ -25,7 +25,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 
 @pytest.fixture
 def made(shell: Shell) -> Shell:
-    """A shell in a folder that has a store."""
+    """A shell in a folder with a store."""
     shell.run("migrate")
     return shell
 
@@ -39,7 +39,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[tenure.Jobs]:
-    """The store of the folder of the test."""
+    """The store in the folder of the test."""
     with tenure.Jobs(f"sqlite:///{tmp_path / 'tenure.db'}?synchronous=normal&timeout=30") as jobs:
         jobs.stats()
         yield jobs

@@ -1,4 +1,4 @@
-"""A user at a shell, in a folder: commands typed, and what came of them."""
+"""Run commands as a user of a shell would, and collect their results."""
 
 import json
 import logging
@@ -20,8 +20,7 @@ UNWANTED = (
     *("TENURE_", "_TENURE_", "PG", "NOTIFY_SOCKET", "WATCHDOG_", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"),
     *("PYTHONIOENCODING", "PYTHONUNBUFFERED"),
 )
-"""How the variables begin that tell a command what to do. Those of the terminal or service that runs the tests do not
-count."""
+"""Prefixes of environment variables that influence a command. The tests run without the variables of their caller."""
 
 
 def unwanted_variables() -> list[str]:
@@ -40,24 +39,24 @@ class Result:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """What was printed as JSON lines."""
+        """The printed JSON lines."""
         return [json.loads(line) for line in self.lines]
 
     @property
     def is_told_in_one_line(self) -> bool:
-        """Whether it ended as misuse does: one line on the standard error, and nothing else."""
+        """Whether the command ended as misuse: one line on the standard error and no output."""
         return (self.code, self.out, self.err.count("\n")) == (2, "", 1) and self.err.startswith("tenure: ")
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The present folder is that of the test, and there is no `$TENURE_URL`."""
+    """Runs commands in the folder of the test, without `$TENURE_URL`."""
 
     folder: Path
     _started: "list[subprocess.Popen[str]]" = field(default_factory=list)
 
     def run(self, *arguments: str) -> Result:
-        """Run tenure here, in this process: quick. What commands that it starts print is in the result as well."""
+        """Run tenure in this process, which is fast. The result includes the output of child processes."""
         with TemporaryDirectory(prefix="tenure-shell-") as folder:
             out, err = Path(folder, "out"), Path(folder, "err")
             with stream_to(out, 1), stream_to(err, 2), self._as_a_process():
@@ -66,7 +65,7 @@ class Shell:
 
     @contextmanager
     def _as_a_process(self) -> Iterator[None]:
-        """Leave of what a command does to this process no more than one of its own would."""
+        """Undo the changes that a command makes to the state of this process."""
         path, modules = [*sys.path], {*sys.modules}
         loggers = [logging.getLogger(), logging.getLogger("tenure")]
         before = [([*logger.handlers], logger.level) for logger in loggers]
@@ -82,11 +81,11 @@ class Shell:
                     del sys.modules[name]
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
-        """Start tenure as a process of its own."""
+        """Start tenure in a separate process."""
         return self.start_any(sys.executable, "-m", "tenure.cli", *arguments, **options)
 
     def start_any(self, *command: str, **options: Any) -> "subprocess.Popen[str]":
-        """Start a program out of reach of our terminal, with an empty standard input. It is gone after the test."""
+        """Start a program detached from our terminal, with an empty standard input. The test kills it at the end."""
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self._started.append(
             subprocess.Popen(
@@ -112,7 +111,7 @@ class Shell:
 
     def clear_away(self) -> None:
         for process in self._started:
-            # With what it left behind: that is in the same group.
+            # Kill the process group, which includes children left behind.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -123,9 +122,9 @@ class Shell:
 
 @contextmanager
 def stream_to(path: Path, number: int) -> Iterator[None]:
-    """Let this process, and those that it starts, write the stream of this number into a file."""
+    """Redirect the stream with this number to a file, for this process and its children."""
     redirected = {1: redirect_stdout, 2: redirect_stderr}[number]
-    # Appended to: each who writes there, by a stream or by a descriptor, does so at the end.
+    # Append mode: writers with a stream and writers with a descriptor must not overwrite each other.
     with path.open("a", encoding="utf-8", errors="replace") as stream, redirected(stream):
         before = os.dup(number)
         os.dup2(stream.fileno(), number)

@@ -1,4 +1,4 @@
-"""A folder with a store in it, and the program as one runs it there."""
+"""Run the program as a process, in a folder with a store."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 class Program:
-    """A running command, out of reach of our terminal, if need be in one of its own. It is gone after the test."""
+    """A running command, detached from our terminal, optionally with its own. The test kills it at the end."""
 
     def __init__(self, shell: "Terminal", number: int, command: tuple[str, ...], *, has_terminal: bool) -> None:
         self._keyboard: int | None = None
@@ -57,25 +57,25 @@ class Program:
         self._process.send_signal(number)
 
     def type(self, text: str) -> None:
-        """Type something into its terminal."""
+        """Type text into the terminal of the command."""
         assert self._keyboard is not None
         os.write(self._keyboard, text.encode())
 
     def ended(self) -> Ran:
-        """Return how it ended, when it has."""
+        """Wait for the command to end; return its result."""
         code = self._process.wait(PATIENCE)
         return Ran(code, self._out.read_text("utf-8"), self._err.read_text("utf-8"))
 
     def out(self) -> str:
-        """Return what it has written to its standard output so far."""
+        """Return the standard output so far."""
         return self._out.read_text("utf-8")
 
     def says(self, what: str) -> None:
-        """Wait until its standard error contains this."""
+        """Wait until the standard error contains a text."""
         until(lambda: what in self._err.read_text("utf-8"))
 
     def clear_away(self) -> None:
-        # With what it left behind: that is in the same group.
+        # Kill the process group, which includes children left behind.
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
@@ -84,7 +84,7 @@ class Program:
 
 
 class Terminal:
-    """Where the commands of a test run: `tenure` is on the path, and the store is the default one."""
+    """The environment of the commands: `tenure` is on PATH, and the store is the default."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -98,7 +98,7 @@ class Terminal:
         return tenure.Jobs(f"sqlite:///{self.folder / 'tenure.db'}?timeout=30")
 
     def write(self, name: str, text: str) -> Path:
-        """Write a script of the shell."""
+        """Write a shell script."""
         path = self.folder / name
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
@@ -117,11 +117,11 @@ class Terminal:
         return self.start(*arguments).ended()
 
     def run_script(self, text: str) -> Ran:
-        """Run what somebody typed into a shell to its end."""
+        """Run a shell script to its end."""
         return self.start_any("sh", "-c", text).ended()
 
     def reads(self, name: str) -> str:
-        """Return what is in a file, when there is something."""
+        """Wait until a file has content; return the content."""
         path = self.folder / name
         return until(lambda: path.read_text() if path.exists() else "")
 
@@ -131,7 +131,7 @@ class Terminal:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs: one that has ended and was not waited for does not."""
+    """Whether a process is running. A zombie does not count."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

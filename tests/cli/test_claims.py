@@ -1,4 +1,4 @@
-"""Claims by hand on the command line: what is printed, what is taken in, and what is refused."""
+"""Claims by hand on the command line: output, input and rejected input."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tenure.Job
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run `tenure` with these arguments and this input; return its code and the lines that it printed."""
+    """Run `tenure` with these arguments and this input; return the exit code and the printed lines."""
 
     def call(*arguments: str, given: str | bytes = "") -> tuple[int, list[str], list[str]]:
         encoded = given if isinstance(given, bytes) else given.encode()
@@ -45,7 +45,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def claimed(jobs: tenure.Jobs, number: int = 1, **options: Any) -> list[str]:
-    """Enqueue and claim so many jobs; return the claims as they are printed."""
+    """Enqueue and claim a number of jobs; return the printed claims."""
     jobs.enqueue_many(tenure.NewJob("work", id=f"job-{n}", **options) for n in range(number))
     claims = jobs.claim(limit=number, worker="w1")
     return [json.dumps({"id": each.id, "fence": each.fence, "token": each.token}) for each in claims]
@@ -146,7 +146,7 @@ def test_a_failure_is_tried_again_by_the_policy_of_the_job(jobs: tenure.Jobs, ca
 
 
 def claimed_last(jobs: tenure.Jobs) -> list[str]:
-    """Return the claim of a job that has no other attempt."""
+    """Return the claim of a job on its last attempt."""
     jobs.enqueue("work", id="last", max_attempts=1)
     (claim,) = jobs.claim()
     return [json.dumps({"id": claim.id, "fence": claim.fence, "token": claim.token, "type": "ignored"})]

@@ -1,4 +1,4 @@
-"""What a hostile user does to the command line."""
+"""Hostile use of the command line."""
 
 import json
 import shlex
@@ -14,7 +14,7 @@ from tests.tiers import starts_processes
 
 
 def typed(shell: Shell, line: str) -> Result:
-    """Run what a user types into a shell; `tenure` is the first word of that name."""
+    """Run a shell script in which `tenure` is the program under test."""
     command = line.replace("tenure", f"{shlex.quote(sys.executable)} -m tenure.cli", 1)
     process = shell.start_any("/bin/sh", "-c", command)
     out, err = process.communicate(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""`tenure exec`: a command runs while its job is held, and the job ends as the command did."""
+"""`tenure exec`: a command runs while its job is held, and its exit code decides the outcome of the job."""
 
 import json
 import os
@@ -178,7 +178,7 @@ def test_the_time_limit_of_a_job_ends_its_command(made: Shell, jobs: tenure.Jobs
 
 @pytest.fixture
 def an_hour_passes(made: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When its limit is set and the command has begun, the clock of the attempt is an hour ahead."""
+    """Advance the clock of the run by an hour once the time limit is set and the command has started."""
     began, looks = made.folder / "began", count()
     monkeypatch.setattr(exec_run, "ticks", lambda: ticks() + (3600 if next(looks) and began.exists() else 0))
 
@@ -209,7 +209,7 @@ def order(command: str) -> ExecConfig:
 
 
 class LateSignals(Signals):
-    """Hears a signal to the whole group only after the command has died of it."""
+    """Receives a signal to the process group only after it has killed the command."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
@@ -344,7 +344,7 @@ def test_a_store_that_is_away_at_the_end_is_told_when_it_is_back_and_once(
 
 @only_in_all
 def test_four_loops_in_the_shell_do_every_job_though_one_is_killed(terminal: Terminal, jobs: tenure.Jobs) -> None:
-    """Takes long: each job is a process, and the lease of a killed one runs out."""
+    """Slow: each job is a process, and the lease of a killed process has to expire."""
     jobs.enqueue_many(tenure.NewJob("work", {"n": n}, id=f"job-{n}") for n in range(NUMBER))
     terminal.write(
         "work.sh",

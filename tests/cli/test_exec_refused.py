@@ -1,4 +1,4 @@
-"""`tenure exec` that runs nothing: the words are wrong, there is no store, or no job is due."""
+"""`tenure exec` without a run: wrong arguments, no store, or no due job."""
 
 import pytest
 

@@ -145,7 +145,7 @@ def test_a_second_signal_does_not_wait_for_the_grace(terminal: Terminal, jobs: t
 
 def test_the_ctrl_c_of_a_terminal_is_not_sent_to_the_command_again(terminal: Terminal, jobs: tenure.Jobs) -> None:
     jobs.enqueue("work")
-    # After the first signal it goes on for a while, in which another would reach it.
+    # After the first signal the command keeps running for a while, so that a second signal would reach it.
     terminal.write(
         "work.sh",
         "trap 'echo INT >> told' INT; trap 'echo TERM >> told' TERM; echo > began\n"

@@ -1,4 +1,4 @@
-"""`tenure jobs`: look at jobs, and move them by ids or by conditions."""
+"""`tenure jobs`: list jobs, and move them by ids or by filters."""
 
 import json
 import os

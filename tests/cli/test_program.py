@@ -1,4 +1,4 @@
-"""The program as a whole: what it says of itself, what it loads, and how it ends when something is wrong."""
+"""The program as a whole: help, imports, errors and exit codes."""
 
 import re
 import shlex
@@ -175,7 +175,7 @@ def test_it_speaks_ascii_where_nothing_else_is_known(made: Shell) -> None:
 
 
 def test_the_commands_of_the_readme_can_be_run() -> None:
-    """Parsed, not run: each is for an app that is not there."""
+    """Only parsed: the examples need an app that does not exist."""
     text = (ROOT / "README.md").read_text("utf-8")
     found = [
         shlex.split(command, comments=True)

@@ -1,4 +1,4 @@
-"""Commands over the rows of a table: those that claim, look and move, and those that are for jobs alone."""
+"""Commands on the rows of a Table, and commands that only support jobs."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def invoice(row: tenure.Row) -> None:
 
 @pytest.fixture
 def app(shell: Shell) -> Shell:
-    """A shell in a folder with a program that has tasks, and a table of three orders."""
+    """A shell in a folder with an app that has tasks and a Table of three orders."""
     shell.write("app.py", APP)
     execute(
         shell,

@@ -1,4 +1,4 @@
-"""The command line on a server: the same words on each, and what can be wrong with a server told in a line."""
+"""The command line on each server: equal output, and errors of a server in one line."""
 
 import json
 import signal
@@ -33,7 +33,7 @@ def add(a: int, b: int) -> int:
 
 
 class Store(Protocol):
-    """An empty store on a server that others use too."""
+    """An empty store on a shared server."""
 
     url: str
 
@@ -75,7 +75,7 @@ def store(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Store]:
 
 @pytest.fixture
 def here(shell: Shell, store: Store, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A shell where the environment names an empty store on a server."""
+    """A shell whose environment names an empty store on a server."""
     monkeypatch.setenv("TENURE_URL", store.url)
     return shell
 
@@ -157,7 +157,7 @@ def test_a_url_that_cannot_be_used_is_told_in_one_line_with_exit_2(shell: Shell,
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port that is taken, so that nobody else listens there, and at which nobody answers."""
+    """A bound port without a listener: connections are refused."""
     with socket.socket() as taken:
         taken.bind((LOOPBACK, 0))
         yield taken.getsockname()[1]
@@ -190,14 +190,14 @@ def test_a_worker_does_not_begin_on_a_server_that_is_not_there(shell: Shell, clo
 
 @pytest.fixture
 def schema(servers: Servers) -> Iterator[postgres_stores.Place]:
-    """A schema on PostgreSQL that is not there yet."""
+    """A schema on PostgreSQL that does not exist yet."""
     with postgres_stores.new_place(servers.shared(POSTGRES).url) as schema:
         yield schema
 
 
 @pytest.fixture
 def on_postgres(shell: Shell, schema: postgres_stores.Place, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A shell where the environment names a store on PostgreSQL that nobody has made yet."""
+    """A shell whose environment names a store on PostgreSQL that does not exist yet."""
     monkeypatch.setenv("TENURE_URL", schema.url)
     return shell
 
@@ -294,7 +294,7 @@ def prefix(request: pytest.FixtureRequest, servers: Servers) -> Iterator[redis_s
 
 @pytest.fixture
 def own(servers: Servers) -> Iterator[OwnRedis]:
-    """A server that has nothing to be warned of."""
+    """A server that causes no warnings."""
     with servers.own_redis(names()[-1], DURABLE) as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""What the guide to the shell shows can be typed in."""
+"""The commands in the shell guide work."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ BLOCKS = re.findall(r"```bash\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.
 
 @only_in_all
 def test_every_block_of_the_guide_does_what_it_says(terminal: Terminal) -> None:
-    """Takes long: every command of the guide is a process."""
+    """Slow: every command of the guide is a process."""
     with terminal.jobs() as jobs:
         for number, block in enumerate(BLOCKS):
             jobs.enqueue("work", {"n": number})

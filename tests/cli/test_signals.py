@@ -1,4 +1,4 @@
-"""Signals that were ignored or blocked when a command started: they stay so, but SIGTERM always stops."""
+"""Signals that are ignored or blocked at the start of a command stay so; SIGTERM always stops."""
 
 import signal
 import sys

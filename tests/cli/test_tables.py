@@ -1,4 +1,4 @@
-"""`tenure sql`, `migrate` and `doctor` for a table of the user's own."""
+"""`tenure sql`, `migrate` and `doctor` for a Table."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ ORDERS = "create table orders (id integer primary key, state text not null defau
 
 @pytest.fixture
 def app(shell: Shell) -> Shell:
-    """A shell in a folder with a program that has a table, which nobody has migrated."""
+    """A shell in a folder with an app that has a Table, not yet migrated."""
     shell.write("app.py", APP)
     execute(shell, ORDERS)
     return shell
@@ -33,7 +33,7 @@ def app(shell: Shell) -> Shell:
 
 @pytest.fixture
 def on_a_server(shell: Shell, servers: Servers) -> Iterator[Shell]:
-    """The same with a table on PostgreSQL."""
+    """A shell with an app that has a Table on PostgreSQL."""
     with new_schema(servers.shared(shared_names()[-1]).url) as place:
         place.execute("create table S.orders (id bigint primary key)")
         shell.write("app.py", f'import tenure\norders = tenure.Table("{place.server}", "{place.schema}.orders")\n')

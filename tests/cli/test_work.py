@@ -60,7 +60,7 @@ def working(shell: Shell, *options: str, target: str = "app:jobs", **others: str
 
 
 def ended(process: "subprocess.Popen[str]", number: signal.Signals | None = None) -> tuple[int, str, str]:
-    """Return how it ended, after a signal if one is given."""
+    """Send the signal, if any; wait for the end and return the result."""
     if number is not None:
         process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)
@@ -68,7 +68,7 @@ def ended(process: "subprocess.Popen[str]", number: signal.Signals | None = None
 
 
 def workers(shell: Shell, number: int) -> list[tenure.WorkerInfo]:
-    """Wait until so many workers have said that they are there."""
+    """Wait until this number of workers is registered."""
     with shell.jobs() as jobs:
         return until(lambda: known if len(known := jobs.workers()) == number else [])
 
@@ -170,7 +170,7 @@ def test_with_until_eof_it_ends_when_its_input_does(app: Shell, options: tuple[s
 
 @starts_processes
 def test_what_a_killed_process_had_started_has_crashed_at_once_and_runs_again(app: Shell) -> None:
-    """Takes long: a supervisor starts two workers, and one again."""
+    """Slow: a supervisor starts two workers, and restarts one."""
     ids = [app.run("enqueue", "hold").out.strip() for _ in range(2)]
 
     process = working(app, "--processes", "2", "--concurrency", "1", "--lease", "10m")
@@ -263,7 +263,7 @@ def test_a_store_in_memory_is_not_shared_by_processes(app: Shell) -> None:
 
 
 class Systemd:
-    """Hears what a service tells of itself."""
+    """Receives the systemd notifications of a service."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -273,7 +273,7 @@ class Systemd:
         self._told = ""
 
     def hears(self, word: str) -> None:
-        """Wait until the service has told this."""
+        """Wait for a notification."""
         while word not in self._told:
             self._told += self._socket.recv(4096).decode()
 
@@ -335,7 +335,7 @@ def test_processes_work_whatever_streams_are_closed(app: Shell, closed: str) -> 
 @only_in_all
 @starts_processes
 def test_a_process_that_is_still_being_imported_ends_with_its_supervisor(app: Shell) -> None:
-    """Takes long: a child that cannot stop is given its grace and a margin of 15 seconds."""
+    """Slow: a child that cannot stop is given its grace and a margin of 15 seconds."""
     app.write("slow.py", "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(999)")
     process = working(app, "--processes", "1", "--grace", "0s", target="slow:jobs")
     pid = until(lambda: (app.folder / "pid").exists() and (app.folder / "pid").read_text())
@@ -363,7 +363,7 @@ def asked(url: str) -> str:
 
 
 def url_told_by(process: "subprocess.Popen[str]") -> str:
-    """Return where a worker tells its health, when it has said so in its log."""
+    """Wait until the worker has logged the address of its health endpoint; return it."""
     assert process.stderr is not None
     told = (line.partition("health and metrics: ")[2].split() for line in process.stderr)
     url = next(words[0] for words in told if words)

@@ -1,4 +1,4 @@
-"""A store and a table of the caller's beside it, for all tests of a module; each uses queues of its own."""
+"""A store and a table of the caller in the same database, shared by a module; each test uses its own queues."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from tests.servers.servers import Servers, shared_names
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where jobs and the caller's own data are."""
+    """The database of the jobs and of the caller's data."""
 
     place: Place
     jobs: tenure.Jobs
@@ -22,11 +22,11 @@ class Home:
     queue: str = field(default_factory=lambda: uuid4().hex)
 
     def opened(self) -> Opened:
-        """Open a connection of the caller's."""
+        """Open a connection of the caller."""
         return self.kind.open(self.place.server, self.place.schema)
 
     def claim(self, id: str, lease: float = 60) -> tenure.Claim:
-        """Enqueue a job, and claim it."""
+        """Enqueue and claim a job."""
         self.jobs.enqueue("work", id=id, queue=self.queue)
         (claim,) = self.jobs.claim(queues=self.queue, lease=lease)
         return claim
@@ -36,7 +36,7 @@ class Home:
         return None if job is None else job.state
 
     def effects(self, id: str) -> int:
-        """Return how often a job had its effect."""
+        """Return the number of effects of a job."""
         ((number,),) = self.place.execute("select count(*) from S.effects where job = %s", id)
         return int(number)
 

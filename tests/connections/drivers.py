@@ -28,7 +28,7 @@ EFFECT = "insert into {schema}.effects (job) values ('{job}')"
 
 
 class Own(ABC):
-    """A connection of the caller's, in a transaction."""
+    """A connection of the caller in a transaction."""
 
     def __init__(self, connection: Any, schema: str) -> None:
         self.connection = connection
@@ -44,7 +44,7 @@ class Own(ABC):
     async def rollback(self) -> None: ...
 
     async def write(self, job: str) -> None:
-        """Write down what a job did."""
+        """Write the effect of a job."""
         await self.execute(EFFECT.format(schema=self.schema, job=job))
 
     async def enqueue(self, jobs: tenure.Jobs, type: str, **options: Any) -> str:
@@ -58,7 +58,7 @@ class Own(ABC):
 
 
 class OwnAwaited(Own):
-    """One whose statements are awaited."""
+    """An async connection."""
 
     async def enqueue(self, jobs: tenure.Jobs, type: str, **options: Any) -> str:
         return await jobs.aio.enqueue(type, connection=self.connection, **options)
@@ -251,7 +251,7 @@ def awaited_session_over(driver: str) -> Callable[[str, str], Opened]:
 @asynccontextmanager
 async def awaited_scoped_session(url: str, schema: str) -> AsyncIterator[Own]:
     async with async_engine_of("asyncpg", url) as engine:
-        # As its users have it: another session in every task.
+        # As in typical use: a separate session for each task.
         session = aio.async_scoped_session(aio.async_sessionmaker(engine), scopefunc=asyncio.current_task)
         try:
             yield OfAwaitedSQLAlchemy(session, schema)
@@ -267,14 +267,14 @@ async def awaited_sqlalchemy_connection(url: str, schema: str) -> AsyncIterator[
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of connection: how it is opened, whether it is for an event loop, and whether it tells of its commits."""
+    """A kind of connection: how to open it, whether it is async, and whether it has a commit hook."""
 
     open: Callable[[str, str], Opened]
     is_async: bool = False
     tells_of_commits: bool = False
 
     def run(self, story: Coroutine[Any, Any, None]) -> None:
-        """Run what awaits connections of this kind: on an event loop, or where there is none, as some insist on."""
+        """Run a coroutine that uses this kind of connection: on an event loop, or without one for sync drivers."""
         if self.is_async:
             asyncio.run(story)
             return
@@ -302,7 +302,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def parts_of(url: str) -> dict[str, Any]:
-    """Return what a URL says, as keywords that drivers without libpq take."""
+    """Return the parts of a URL as keyword arguments, for drivers without libpq."""
     given = conninfo_to_dict(url)
     names = {"host": "host", "port": "port", "user": "user", "password": "password", "dbname": "database"}
     return {names[name]: value for name, value in given.items() if name in names}
@@ -338,7 +338,7 @@ async def async_engine_of(driver: str, url: str) -> AsyncIterator[aio.AsyncEngin
 
 
 def django_connection(url: str) -> Any:
-    """Return Django's connection of this thread to that server."""
+    """Return the Django connection of this thread to a server."""
     parts = parts_of(url)
     if not settings.configured:
         settings.configure(USE_TZ=True, DATABASES={"default": {"ENGINE": "django.db.backends.postgresql"}})

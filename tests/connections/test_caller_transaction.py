@@ -1,4 +1,4 @@
-"""A job and the caller's own data are one commit, whatever the caller's connection is."""
+"""A job and the caller's data are committed together, with every kind of connection."""
 
 from uuid import uuid4
 
@@ -34,7 +34,7 @@ def test_a_job_is_not_there_if_the_transaction_is_rolled_back(home: Home) -> Non
 
     async def story() -> None:
         async with home.opened() as own:
-            # First, before anything else is sent: some begin their transaction only then.
+            # Before any other statement: some drivers begin the transaction only with the first one.
             await own.enqueue(home.jobs, "send", id=id, queue=home.queue)
             await own.write(id)
             await own.rollback()

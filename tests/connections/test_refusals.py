@@ -1,4 +1,4 @@
-"""What cannot be joined is told in one sentence, and nothing is stored."""
+"""A connection that cannot be joined raises a clear error, and nothing is stored."""
 
 import asyncio
 import sqlite3
@@ -164,7 +164,7 @@ def test_a_session_to_another_kind_of_database_is_refused(jobs: tenure.Jobs) -> 
 
 
 def test_an_error_of_the_server_goes_on_as_the_driver_raised_it(place: Place, jobs: tenure.Jobs) -> None:
-    """So that who repeats a transaction after it knows it."""
+    """The caller can recognize the error and repeat the transaction."""
     with psycopg.connect(place.server) as connection:
         with pytest.raises(psycopg.errors.DivisionByZero):
             connection.execute("select 1 / 0")

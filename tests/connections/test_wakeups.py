@@ -1,4 +1,4 @@
-"""Who waits is woken when the caller's transaction is committed, if the connection tells of that; and not before."""
+"""A commit of the caller wakes waiting workers if the driver has a commit hook; nothing wakes them earlier."""
 
 from uuid import uuid4
 
@@ -23,7 +23,7 @@ class Effect(Base):
 
 @pytest.fixture
 def rung(jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The queues for which somebody was woken."""
+    """The queues for which a worker was woken."""
     rung: list[object] = []
     monkeypatch.setattr(jobs._backend._waiter, "wake", rung.append)  # type: ignore[attr-defined]
     return rung
@@ -102,7 +102,7 @@ def test_where_django_is_told_to_leave_commits_alone_a_job_is_stored_all_the_sam
 
 
 def test_what_a_session_has_not_written_yet_is_written_first(place: Place, jobs: tenure.Jobs) -> None:
-    """A job does not come before what it is about; unless the session is told not to write by itself."""
+    """The session is flushed before the job is written, unless autoflush is off."""
     with engine_of("psycopg", place.server) as engine, orm.Session(engine) as session:
         session.connection(execution_options={"schema_translate_map": {None: place.schema}})
         session.add(Effect(job="flushed"))

@@ -1,4 +1,4 @@
-"""What a caller may pass."""
+"""Checks of the caller's values."""
 
 import math
 from datetime import UTC, datetime, timedelta, timezone

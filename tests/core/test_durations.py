@@ -1,4 +1,4 @@
-"""Moments and durations as people read them."""
+"""Human-readable durations and timestamps."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""What becomes of jobs that are enqueued."""
+"""Which jobs of an enqueue request are new."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An error in one line."""
+"""Summarise an exception in one line."""
 
 import traceback
 

@@ -1,4 +1,4 @@
-"""Why a job is not running: what is told first, and what no store leads to easily."""
+"""Explaining a job: the order of the reasons, and cases that are hard to reach with a store."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The quicker way to build a value makes the same value."""
+"""The fast constructor builds the same values."""
 
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What can be a payload or a result."""
+"""Valid and invalid payloads and results."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Which slots of a schedule are still to be given out."""
+"""Outstanding slots of a schedule."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""A table as its user describes it: what each option becomes, and what is refused with which word."""
+"""Options of a table: how they are parsed, and which are rejected with which message."""
 
 from enum import Enum, IntEnum
 from typing import Any

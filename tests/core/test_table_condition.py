@@ -1,4 +1,4 @@
-"""Conditions that the user writes: what is let into a statement, and as what."""
+"""Conditions of the user: which are accepted, and how they are embedded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table of endings, row by row."""
+"""The state machine of jobs, row by row."""
 
 import pickle
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which slots a schedule has, through every change of the clocks, and which of them are given out."""
+"""The slots of a schedule, through all clock changes, and which of them get a job."""
 
 import pickle
 import subprocess
@@ -42,7 +42,7 @@ def schedule(expression: str, zone: str = "UTC", missed: Missed = "all") -> Sche
 
 
 def successive(of: Schedule, after: datetime) -> Iterator[datetime]:
-    """Yield the slots that one finds by asking again and again for the next."""
+    """Yield the slots that repeated calls of `next_after` return."""
     while True:
         after = of.next_after(after)
         yield after
@@ -85,7 +85,7 @@ def test_a_fixed_time_that_is_skipped_or_repeated_is_due_once(
     minute=some.integers(0, 59),
 )
 def test_a_fixed_time_is_due_exactly_once_on_each_local_day_of_a_year(zone: str, hour: int, minute: int) -> None:
-    """Takes long: every day of a year in many time zones."""
+    """Slow: every day of a year in many time zones."""
     found = schedule(f"{minute} {hour} * * *", zone).due(at("2017-12-30"), at("2019-01-02"))
 
     days = [slot.astimezone(ZoneInfo(zone)).date() for slot in found]

@@ -1,4 +1,4 @@
-"""Stores held up at a point, and event loops driven step by step."""
+"""Stores that block at a chosen point, and helpers to drive an event loop step by step."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ PATIENCE = 120.0
 
 
 class Gate:
-    """Holds up one operation of a store, before it is done or after, until it is opened."""
+    """Blocks one operation of a store, before or after it runs, until the gate is opened."""
 
     def __init__(self, store: Memory, operation: str, *, is_behind: bool = False, passes: int = 0) -> None:
         self._reached = threading.Event()
@@ -42,25 +42,25 @@ class Gate:
     def _stop(self) -> None:
         self._reached.set()
         is_opened = self._opened.wait(PATIENCE)
-        # So that whoever stands behind does not wait as long again.
+        # Callers that are still blocked must not wait as long again.
         self._opened.set()
         assert is_opened, "the gate was never opened"
 
 
 async def steps(number: int) -> None:
-    """Let the event loop go round so many times."""
+    """Run the event loop for so many iterations."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the event loop go round until this holds."""
+    """Run the event loop until the condition holds."""
     async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - it may come true in a thread
             await asyncio.sleep(0)
 
 
 def our_threads() -> list[str]:
-    """Return the threads that twins have started and not ended."""
+    """Return the live threads of all async facades."""
     names = ("tenure-operation", "tenure-waiter", "tenure-single")
     return sorted(each.name for each in threading.enumerate() if each.name.startswith(names))

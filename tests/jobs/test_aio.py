@@ -1,4 +1,4 @@
-"""The awaited twins: the same verbs, the same answers, the same errors."""
+"""The async facades have the methods, results and errors of the sync classes."""
 
 import asyncio
 import contextvars
@@ -70,10 +70,10 @@ INTERNAL = {
     "has_unknown_outcome",
     "reopen_if_rolled_back",
 }
-"""What a `Claim` has for the modules around it."""
+"""Methods of `Claim` that are internal to tenure."""
 
 REGISTERING = {"task", "cron", "around", "lifespan", "handler"}
-"""What is the same for both, and has no twin."""
+"""Methods that need no async version."""
 
 
 @pytest.mark.parametrize(
@@ -298,12 +298,12 @@ def test_nobody_is_blamed_for_an_exception_after_the_loop(ajobs: tenure.AsyncJob
 
 
 def test_leases_are_kept_while_the_loop_is_blocked(ajobs: tenure.AsyncJobs) -> None:
-    """Takes long: the loop is blocked for longer than a lease."""
+    """Slow: the loop is blocked for longer than a lease."""
 
     async def main() -> tuple[list[tenure.Claim], bool]:
         await ajobs.enqueue("work")
         async with await ajobs.claim(lease=5) as claims:
-            # Longer than the lease, and no other coroutine gets a turn.
+            # Blocks all coroutines for longer than the lease.
             threading.Event().wait(6)
             stolen = ajobs.sync.claim()
             return stolen, claims[0].is_lost
@@ -371,7 +371,7 @@ colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour")
 
 
 class Listening(Memory):
-    """A memory store that hears the context in which it is called."""
+    """A memory store that records the context variables of its caller."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A cancelled call leaves nothing half done, and nothing held."""
+"""A cancelled call leaves no partial effect and no held claim."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from tenure.backends.protocol import Backend
 from tests.jobs.gates import Gate, steps, until
 
 ROUNDS = range(12)
-"""More rounds of the event loop than a claim takes, so that a cancel is tried at each."""
+"""More iterations of the event loop than a claim takes, so that a cancel is tested at each iteration."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def ajobs(store: Backend) -> Iterator[tenure.AsyncJobs]:
 
 
 async def cancelled(task: asyncio.Task[tenure.AsyncClaims]) -> int:
-    """Cancel it; return how many claims it had returned before that."""
+    """Cancel the task; return how many claims it had returned before."""
     task.cancel()
     await asyncio.wait([task])
     return 0 if task.cancelled() else len(task.result())
@@ -62,7 +62,7 @@ def test_a_claim_that_is_cancelled_while_the_store_is_slow_holds_nothing(
         task = asyncio.create_task(ajobs.claim())
         await until(lambda: gate.is_reached)
         await steps(rounds)
-        # This does not wait for the store, which would not answer.
+        # Must not wait for the store, which is blocked.
         await cancelled(task)
         gate.open()
         await ajobs.close()
@@ -82,7 +82,7 @@ def test_a_claim_that_is_cancelled_between_its_answer_and_its_return_holds_nothi
             (look,) = ajobs.threads._pending_claims
             while not look._response:
                 pass
-            # The answer is there, and the event loop has not seen it yet.
+            # The response has arrived, but the event loop has not processed it.
             await steps(rounds)
             outcomes.append(await cancelled(task))
 
@@ -267,7 +267,7 @@ def test_a_cancelled_ending_is_finished_first(ajobs: tenure.AsyncJobs, store: Me
         is_early = task.done()
         gate.open()
         await asyncio.wait([task])
-        # At this instant, not some time later.
+        # Immediately, without waiting.
         assert store.stats().total("completed") == 1
         return is_early, task.cancelled()
 

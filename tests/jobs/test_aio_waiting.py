@@ -1,4 +1,4 @@
-"""Coroutines that wait for jobs, loops and processes that share a twin, and its end."""
+"""Coroutines that wait for jobs; event loops and processes that share a facade; closing a facade."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ def number_waiting(ajobs: tenure.AsyncJobs) -> int:
 
 
 async def start_waiting(ajobs: tenure.AsyncJobs, queues: list[str]) -> list[Waiting]:
-    """Start a claim of each queue, and return when all of them wait."""
+    """Start a claim for each queue; return when all claims are waiting."""
     tasks = []
     for number, queue in enumerate(queues):
         tasks.append(asyncio.create_task(ajobs.claim(queues=queue, wait=PATIENCE)))
@@ -101,7 +101,7 @@ def test_a_claim_whose_time_is_up_looks_once_more(ajobs: tenure.AsyncJobs, store
     async def main() -> list[str]:
         task = asyncio.create_task(ajobs.claim(wait=2))
         await until(lambda: waiting.is_reached)
-        # The one that waits hears nothing of it.
+        # The waiting claim gets no notification.
         await ajobs.enqueue("late")
         claims = await task
         waiting.open()
@@ -316,7 +316,7 @@ def test_a_twin_outlives_its_loop(ajobs: tenure.AsyncJobs) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_has_threads_of_its_own(ajobs: tenure.AsyncJobs) -> None:
     async def ask() -> int:
-        # Whether the child may use the store is the store's to say; it is not to wait for threads that it has not got.
+        # The store decides whether the child may use it; the child must not wait for threads that do not exist.
         try:
             await ajobs.stats()
             await ajobs.claim()
@@ -328,7 +328,7 @@ def test_a_forked_child_has_threads_of_its_own(ajobs: tenure.AsyncJobs) -> None:
     with ajobs.threads._lock:
         child = os.fork()
         if child == 0:
-            # A child that hangs is to die, and not to go on with the tests of its parent.
+            # Kill a child that hangs: the child must not continue with the tests of the parent.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(int(PATIENCE))
             os._exit(asyncio.run(ask()))

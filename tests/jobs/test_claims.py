@@ -1,4 +1,4 @@
-"""Holding jobs by hand."""
+"""Claims made by hand."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ BACKOFF = tenure.Backoff(first=8)
 
 
 class Flaky:
-    """A store that can be made to go away."""
+    """A store that a test can make unavailable."""
 
     is_away = fails_once = loses_one_answer = False
 
@@ -64,13 +64,13 @@ def claim_one(jobs: tenure.Jobs, **options: Any) -> tenure.Claim:
 
 
 def steal(store: Any, claim: tenure.Claim) -> None:
-    """Let another worker have the job, as if this one were dead."""
+    """Reap the job; claim the job for a second worker."""
     store.reap(worker=claim.job.worker)
     tenure.Jobs(store).claim(worker="thief", limit=9)
 
 
 def kept(jobs: tenure.Jobs) -> int:
-    """Return how many leases are kept alive."""
+    """Return how many leases the keeper extends."""
     return len(jobs._open()[1].keeper._kept)
 
 
@@ -402,7 +402,7 @@ def test_a_failing_job_in_a_batch_costs_its_neighbours_nothing(jobs: tenure.Jobs
 
 
 def outcomes(jobs: tenure.Jobs) -> dict[int, tuple[str, int, int]]:
-    """Return state, attempts and number of errors of each job, by its number."""
+    """Return state, attempts and number of errors of each job, by job number."""
     return {job.payload["n"]: (str(job.state), job.attempts, len(job.errors)) for job in jobs.find()}
 
 
@@ -553,7 +553,7 @@ def test_a_forked_child_gives_back_nothing_of_its_parents(jobs: tenure.Jobs) -> 
     (first,), rest = jobs.claim(), jobs.claim()
     first.__enter__()
     rest.__enter__()
-    # As it is in a child: another process than this has claimed.
+    # As in a forked child: another process made the claim.
     for claim in (first, *rest):
         claim._process = -1
     first.__exit__(None, None, None)
@@ -697,7 +697,7 @@ def test_a_lost_claim_shows_that_too(jobs: tenure.Jobs) -> None:
 
 
 def elsewhere(store: Any, claim: tenure.Claim, **options: Any) -> tenure.Claim:
-    """Return the handle that another process has of this claim."""
+    """Attach to the claim, as from a second process."""
     return tenure.Jobs(store).attach(claim.id, **{"fence": claim.fence, "token": claim.token, **options})
 
 

@@ -1,4 +1,4 @@
-"""Everything that can be done with jobs, as a user does it."""
+"""The public API of `Jobs`."""
 
 import logging
 import pickle
@@ -210,7 +210,7 @@ def test_a_claim_waits_for_a_job_to_come() -> None:
 
 
 class Recording(Memory):
-    """A memory store that remembers when and how it was asked, and can do something before it answers."""
+    """A memory store that records its claim requests, and can run a callback before it responds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -469,7 +469,7 @@ def test_finished_jobs_are_deleted_by_id(jobs: tenure.Jobs) -> None:
 
 
 def test_expired_claims_are_reaped_however_many(jobs: tenure.Jobs, clock: Clock) -> None:
-    """Takes long: thousands of claims run out."""
+    """Slow: thousands of leases expire."""
     jobs.enqueue_many(tenure.NewJob("a") for _ in range(1_500))
     jobs.claim(limit=1_000, lease=10)
     jobs.claim(limit=1_000, lease=10)
@@ -640,7 +640,7 @@ def test_the_version_is_known() -> None:
 
 
 class ClaimedAgain(Memory):
-    """Whose only worker lives, and claims again what is taken back."""
+    """A store whose only worker is alive and claims reaped jobs again."""
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None

@@ -1,4 +1,4 @@
-"""Leases kept alive, by a clock that the tests move."""
+"""The keeper, with a clock that the tests advance."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from tests.jobs.gates import PATIENCE
 
 
 class Recorder:
-    """Stands where a store would, and answers as it is told."""
+    """A fake store with preset responses."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -311,7 +311,7 @@ def test_a_longer_lease_by_hand_is_not_shortened_by_the_keeper(store: Recorder, 
 
 
 def test_the_thread_keeps_leases_by_itself_while_the_work_blocks() -> None:
-    """Takes long: the work blocks for longer than a lease."""
+    """Slow: the handler blocks for longer than a lease."""
     jobs = tenure.Jobs("memory://")
     jobs.enqueue("work")
 

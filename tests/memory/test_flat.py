@@ -1,7 +1,7 @@
-"""What a claim costs does not depend on what is stored: counted in steps, not in time.
+"""The cost of a claim does not depend on the number of stored jobs. Counted in steps, not in time.
 
-A step is a line of Python that runs, in the memory store or what it calls. What a heap does inside is not counted;
-it grows with the logarithm.
+A step is an executed line of Python, in the memory store or in the code that it calls. The steps inside a heap are not
+counted; they grow with the logarithm.
 """
 
 import gc
@@ -24,7 +24,7 @@ MANY, SOME = amount(20_000, 5_000), 1_000
 
 
 def filled(*, queued: int, in_the_way: int) -> Memory:
-    """Return a store with so many due jobs, and as many again of each kind that a claim must pass by."""
+    """Return a store with `queued` due jobs, and `in_the_way` jobs of each kind that a claim must skip."""
     store = Memory(clock=Clock())
     put(store, queued, NewJob("work", {"n": 1}))
     put(store, in_the_way, NewJob("work", {"n": 1}, delay=3600, priority=100))
@@ -49,7 +49,7 @@ def large() -> Memory:
     gc.disable()
     store = filled(queued=10 * MANY, in_the_way=MANY)
     gc.enable()
-    # Very many jobs are not looked through again whenever a test collects garbage.
+    # Exclude the many jobs from the garbage collections of the tests.
     gc.freeze()
     return store
 
@@ -82,7 +82,7 @@ def claim_and_complete(store: Memory, limit: int) -> None:
 def test_claiming_and_completing_costs_the_same_among_many_jobs_as_among_few(
     small: Memory, large: Memory, limit: int
 ) -> None:
-    """Takes long: the first of these tests fills a store with many jobs."""
+    """Slow: the first of these tests fills a store with many jobs."""
     claim_and_complete(small, limit)
     claim_and_complete(large, limit)
 

@@ -1,4 +1,4 @@
-"""What is particular to memory: names, forks, event loops."""
+"""Features of the memory store only: names, forks, event loops."""
 
 import asyncio
 import os
@@ -99,16 +99,16 @@ def test_an_undoing_that_is_broken_off_anywhere_is_begun_again() -> None:
 
 
 def everything(store: Memory) -> tuple[object, ...]:
-    """Return all that can be seen of the jobs, and of the schedules."""
+    """Return the visible state of jobs and schedules."""
     seen = store.find(Query(limit=1_000)), store.stats()
     keys = [store._index.key_holder("default", f"k{n}") for n in range(12)]
     return *seen, keys, [store._schedules.last_at(name) for name in ("begun", "new")]
 
 
 def broken_off(operation: Callable[[], object], step: int) -> bool:
-    """Do it up to a line of the memory store, then raise; return whether it got so far.
+    """Run the operation up to a line of the memory store, then raise; return whether it reached the line.
 
-    Not in the lines that take and release the lock: there Python itself does not let an exception in.
+    The lines that acquire and release the lock are skipped: Python does not raise an exception there.
     """
     left = step
 

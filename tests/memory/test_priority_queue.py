@@ -1,4 +1,4 @@
-"""The line, against a sorted list."""
+"""The priority queue, compared with a sorted list."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -69,7 +69,7 @@ def test_no_more_is_counted_in_a_line_than_was_asked_for() -> None:
 
 
 def lines_of(*numbers: int) -> list[PriorityQueue]:
-    """Return three lines that share these numbers."""
+    """Return three queues that share these numbers."""
     lines = [PriorityQueue() for _ in range(3)]
     for number in numbers:
         lines[number % 3].put((number, str(number)))

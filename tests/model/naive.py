@@ -1,8 +1,8 @@
-"""The rules once more, written as plainly as can be, to check the reference itself.
+"""A second, as simple as possible implementation of the rules, to check the reference itself.
 
-One list of rows, scanned for everything. Nothing here is shared with the memory store but the values that go in and
-out. What a settlement says was decided by `core.transitions`, which has a table of tests of its own; what it does to a
-job is written here again.
+The model is one list of rows, and every operation scans it. It shares only the input and output values with the memory
+store. `core.transitions` decides the content of a settlement, and has its own tests; the effect of a settlement on a
+job is implemented here again.
 """
 
 import json

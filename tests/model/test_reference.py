@@ -1,4 +1,4 @@
-"""The memory store, by which all others are judged, against a model that is too plain to be wrong in the same way."""
+"""The memory store, the reference for all stores, compared with a model too simple to have the same bugs."""
 
 from tenure.backends.memory import Memory
 from tenure.backends.protocol import Backend
@@ -13,5 +13,5 @@ def open_pair(clock: Clock) -> tuple[Backend, Backend]:
 
 
 def test_random_operations_are_answered_as_by_the_plain_model() -> None:
-    """Takes long: 150 sequences of 50 random operations are compared."""
+    """Slow: 150 sequences of 50 random operations are compared."""
     compare(open_pair, examples=amount(150, 20), steps=50)

@@ -1,6 +1,6 @@
-"""Scenes of a fork or an interrupt at a bad moment: `python -m tests.postgres.bad_moments NAME SERVER SCHEMA …`.
+"""Scenes of a fork or interrupt at an inconvenient time: `python -m tests.postgres.bad_moments NAME SERVER SCHEMA …`.
 
-Each prints what it saw as JSON.
+Each scene prints its observations as JSON.
 """
 
 import json
@@ -25,7 +25,7 @@ from tests.postgres.stores import Place
 from tests.processes.stage import until
 
 LONG = 120
-"""Seconds after which something that has to happen counts as not happening."""
+"""Seconds after which an expected event counts as missing."""
 
 BEAT = Heartbeat(name="w1", host="here", pid=1, version="1", concurrency=1, queues=None, types=None, quiet_for=0)
 
@@ -34,12 +34,12 @@ SESSIONS = "select pid from pg_stat_activity where application_name = %s"
 
 
 def play(name: str, place: Place, *arguments: object) -> Any:
-    """Play a scene in a new process, and return what it printed."""
+    """Run a scene in a new process, and return its output."""
     return play_in("tests.postgres.bad_moments", name, place.server, place.schema, *arguments)
 
 
 def use(store: PostgreSQL, id: str) -> None:
-    """Have a job of one's own, from beginning to end."""
+    """Enqueue, claim and complete a job."""
     store.enqueue([build_record(id=id, queue=id)])
     store.wait((id,), None, LONG)
     taken = take_one(store, queues=(id,), token=f"token of {id}")
@@ -49,13 +49,13 @@ def use(store: PostgreSQL, id: str) -> None:
 
 
 def transact(store: PostgreSQL) -> int:
-    """Have a transaction of one's own, and return the number of its session."""
+    """Run a transaction, and return the pid of its session."""
     with store.transaction() as connection:
         return int(connection.info.backend_pid)
 
 
 def forked(action: Callable[[], object]) -> int:
-    """Do it in a child that ends as any program does, with all that it has inherited; return its process id."""
+    """Run a function in a forked child that exits normally with all inherited objects; return its process id."""
     child = os.fork()
     if child:
         return child
@@ -65,11 +65,11 @@ def forked(action: Callable[[], object]) -> int:
 
 
 def child_ends(place: Place) -> object:
-    """Fork with connections and a listener open; tell whether the parent still has them when the child is gone."""
+    """Fork with connections and a listener open; report whether the parent still has them after the child exits."""
     store = place.open(f"&application_name={place.schema}")
     use(store, "before")
     transacted = transact(store)
-    # It waits for jobs that never come, so that there is a listener.
+    # This wait starts the listener; no job ever arrives.
     threading.Thread(target=store.wait, args=(("never",), None, LONG), daemon=True).start()
     until(lambda: store._waiter._listener.is_connected)
     before = place.execute(SESSIONS, place.schema)
@@ -89,7 +89,7 @@ def use_another_session(store: PostgreSQL, others: Sequence[tuple[int]]) -> None
 
 
 def forked_while_busy(place: Place, number: str) -> object:
-    """Fork again and again while other threads are in the middle of something; each child uses the store."""
+    """Fork repeatedly while other threads use the store; each child uses the store as well."""
     store = place.open()
     with busy(store):
         codes = [wait_for([forked(partial(use, store, f"child-{n}"))])[0] for n in range(int(number))]
@@ -99,7 +99,7 @@ def forked_while_busy(place: Place, number: str) -> object:
 
 @contextmanager
 def busy(store: PostgreSQL) -> Iterator[None]:
-    """Have two threads do whatever a store can do."""
+    """Run all operations of a store in two threads."""
     numbers, is_over = count(), threading.Event()
 
     def work() -> None:
@@ -119,7 +119,7 @@ def busy(store: PostgreSQL) -> Iterator[None]:
 
 
 def interrupted(place: Place, number: str) -> object:
-    """Raise KeyboardInterrupt so often, at random moments of many operations, on a handle that has one connection."""
+    """Raise KeyboardInterrupt at random times during many operations, on a store with one connection."""
     store = place.open("&connections=1&timeout=60")
     use(store, "before")
     interrupts, numbers = Interrupts(), count()
@@ -128,7 +128,7 @@ def interrupted(place: Place, number: str) -> object:
         before = interrupts.raised
         with suppress(KeyboardInterrupt):
             signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03))
-            # Python drops what is raised while it collects garbage.
+            # Python discards exceptions raised during garbage collection.
             while interrupts.raised == before:
                 use(store, f"job-{next(numbers)}")
     use(store, "after")

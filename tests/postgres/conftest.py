@@ -1,4 +1,4 @@
-"""A store of its own for each test, on each version of the server."""
+"""A separate store for each test, on each server version."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.servers.servers import Servers
 
 @pytest.fixture
 def place(postgres: Server, servers: Servers) -> Iterator[Place]:
-    """A schema of a server that others use too, with the empty tables of a store."""
+    """A schema on a shared server, with the empty tables of a store."""
     schema = servers.schemas.take(postgres)
     yield Place(postgres.url, schema)
     servers.schemas.give_back(postgres, schema)
@@ -21,7 +21,7 @@ def place(postgres: Server, servers: Servers) -> Iterator[Place]:
 
 @pytest.fixture
 def empty_place(postgres: Server) -> Iterator[Place]:
-    """The name of a schema that is not there yet."""
+    """The name of a schema that does not exist yet."""
     with new_place(postgres.url) as place:
         yield place
 
@@ -35,7 +35,7 @@ def store(place: Place) -> Iterator[PostgreSQL]:
 
 @pytest.fixture
 def logged_in(place: Place, store: PostgreSQL) -> Iterator[LoggedIn]:
-    """The roles of the store, for somebody to log in with."""
+    """The roles of the store, to be granted to login roles."""
     store.migrate()
     with made_roles(place) as log_in:
         yield log_in

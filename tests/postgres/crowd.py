@@ -1,4 +1,4 @@
-"""Many jobs at once, put into the tables by hand: enqueueing a million takes minutes."""
+"""Insert many jobs directly into the tables: enqueuing a million takes minutes."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ HELD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """How many there are of each kind. The scheduled come first once they are due; the others have been due longest."""
+    """The number of jobs of each kind. Scheduled jobs sort first once due; all others have been due for longer."""
 
     queued: int
     scheduled: int = 0
@@ -50,7 +50,7 @@ class Crowd:
     finished: int = 0
 
     def fill(self, place: Place) -> None:
-        """Put them in the tables of a store that was opened, and let the server know how many there are."""
+        """Insert the jobs into the tables of an opened store, and update the planner statistics."""
         place.execute(LANES)
         for kind, number, columns in self._kinds():
             place.execute(JOBS.format(kind=f"'{kind}'", number=number, **columns))

@@ -1,4 +1,4 @@
-"""A process that forks while it listens: `python -m tests.postgres.forked URL` prints what it saw as JSON."""
+"""A process that forks while it listens: `python -m tests.postgres.forked URL` prints its observations as JSON."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.postgres.waiting import HOUR, waiting
 
 
 def listen(store: PostgreSQL) -> list[int]:
-    """Wait for nothing until wake-ups are heard; return the number of the session that hears them."""
+    """Wait until the listener is connected; return the pid of its session."""
     while not store._waiter._listener.is_connected:
         store.wait(["nothing"], None, 0.01)
     return [
@@ -21,7 +21,7 @@ def listen(store: PostgreSQL) -> list[int]:
 
 
 def in_a_child(store: PostgreSQL, parents: list[int]) -> int:
-    """Listen, enqueue and close, in a child; return how it ended."""
+    """Listen, enqueue and close in a forked child; return its exit status."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,4 +1,4 @@
-"""A process that forks in a transaction, and whose child leaves that first: `python -m … URL` prints what was done."""
+"""A process that forks inside a transaction, which the child leaves first: `python -m … URL` prints the effects."""
 
 import os
 import sys

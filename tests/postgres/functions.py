@@ -1,4 +1,4 @@
-"""The functions of a store, called as another language calls them: with JSON, and by their names."""
+"""Call the SQL functions of a store like a client in another language: with JSON and named arguments."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,18 +12,18 @@ from tests.postgres.stores import Place
 
 
 class Functions:
-    """One session that calls nothing but functions."""
+    """A session that only calls functions."""
 
     def __init__(self, connection: psycopg.Connection[DictRow], schema: str) -> None:
         self.connection = connection
         self._schema = schema
 
     def named(self, name: str) -> str:
-        """Return the full name of a function."""
+        """Return the qualified name of a function."""
         return f"{self._schema}.{name}"
 
     def rows(self, name: str, *values: object, **options: object) -> list[DictRow]:
-        """Return the rows that a function answers."""
+        """Return the rows of a function call."""
         given = ["%s"] * len(values) + [f"{option} => %({option})s" for option in options]
         numbered = {f"v{number}": value for number, value in enumerate(values)}
         given[: len(values)] = [f"%({name})s" for name in numbered]
@@ -31,7 +31,7 @@ class Functions:
         return self.connection.execute(text.encode(), {**numbered, **options}).fetchall()
 
     def value(self, name: str, *values: object, **options: object) -> Any:
-        """Return the one value that a function answers."""
+        """Return the single value of a function call."""
         ((value,),) = (row.values() for row in self.rows(name, *values, **options))
         return value
 
@@ -44,12 +44,12 @@ class Functions:
 
 @contextmanager
 def functions_of(place: Place, options: Sequence[str] = ()) -> Iterator[Functions]:
-    """Give the functions of a place, in a session with these settings."""
+    """Yield the functions of a store, in a session with these settings."""
     settings = " ".join(f"-c {each}" for each in options)
     with psycopg.connect(place.server, options=settings, autocommit=True, row_factory=dict_row) as connection:
         yield Functions(connection, place.schema)
 
 
 def hold_of(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the holder of a claim shows."""
+    """Return id, fence and token of a claim."""
     return {name: claim[name] for name in ("id", "fence", "token")}

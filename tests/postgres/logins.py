@@ -1,4 +1,4 @@
-"""Somebody who may log in, owns nothing, and is a member of one of the roles that `tenure sql roles` makes."""
+"""Login roles that own nothing and are members of a role of `tenure sql roles`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,12 +9,12 @@ from tenure.backends.postgres.printable_sql import sql_at
 from tests.postgres.stores import Place
 
 LoggedIn = Callable[[str], Place]
-"""Returns the place as a member of this role sees it."""
+"""Return the store as opened by a member of this role."""
 
 
 @contextmanager
 def made_roles(place: Place) -> Iterator[LoggedIn]:
-    """Make the roles of a store that is there; on leaving they are gone, with all members."""
+    """Create the roles of an existing store; drop them, with all members, on exit."""
     place.execute(sql_at(place.url, place.url)["roles"])
     made = [f"{place.schema}_{role}" for role in roles.ROLES]
 

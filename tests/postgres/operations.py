@@ -1,4 +1,4 @@
-"""What the operations that are cut off do if nothing happens to them."""
+"""The expected results of operations that the tests cut off."""
 
 from functools import cache
 
@@ -12,13 +12,13 @@ from tests.servers.postgres import Server
 
 
 def given(store: PostgreSQL, clock: Clock) -> Given:
-    """Store jobs of which so many are held that they are completed beside a claim."""
+    """Store jobs, with enough claims held that their completion runs beside a claim."""
     return operations.given(store, clock, held=CONCURRENT_SETTLE_MINIMUM)
 
 
 @cache
 def undisturbed(server: Server, operation: Operation) -> tuple[object, object]:
-    """Return what an operation answers, and what is stored then, if nothing happens to it."""
+    """Return the result of an undisturbed operation, and the stored jobs afterwards."""
     clock = Clock()
     with new_place(server.url) as place:
         store = place.open(clock=clock)

@@ -1,12 +1,12 @@
-"""A pooler between clients and a PostgreSQL server, as PgBouncer in transaction mode, and as unkind as it can be.
+"""A pooler in front of a PostgreSQL server, like PgBouncer in transaction mode, that changes sessions whenever it can.
 
     with Pooler(server) as pooler:
         use(pooler.url)
 
-A client has a session of the server only from the first message of a transaction to its end, and then another one, if
-there is one to spare. So whatever is left in a session is missed by the one, and found by the others. Everybody is let
-in who names the user and the database of the server; the sessions are opened by libpq, with what the server asks for.
-It listens on a port of the loopback interface, speaks no encryption, and runs in a thread of its own.
+A client has a server session only from the first message of a transaction to its end, and then gets another session
+if one is free. So state left in a session is lost for its client, and visible to other clients. The pooler accepts
+every client that names the user and the database of the server; libpq opens and authenticates the sessions. The
+pooler listens on the loopback interface, without encryption, and runs in a background thread.
 """
 
 import asyncio
@@ -49,10 +49,10 @@ from tests.servers.postgres import with_schema
 T = TypeVar("T")
 
 Options = Literal["refused", "ignored"]
-"""What becomes of the options that a client begins with."""
+"""How the pooler handles the startup options of a client."""
 
 WHO = {"user": "user", "database": "dbname"}
-"""What a client says of itself, as libpq calls it."""
+"""The startup parameters of a client, by their libpq names."""
 
 AS_IT_PASSES = {"sslmode": "disable", "gssencmode": "disable", "client_encoding": "UTF8"}
 IDLE = b"I"
@@ -71,14 +71,14 @@ PARAMETERS = (
 
 
 class Reachable(Protocol):
-    """A server as far as a pooler knows it."""
+    """The facts that the pooler needs of a server."""
 
     @property
     def url(self) -> str: ...
 
 
 class Session:
-    """One that the server has given to the pooler."""
+    """A server session that belongs to the pooler."""
 
     def __init__(self, connection: psycopg.Connection[Any], reader: StreamReader, writer: StreamWriter) -> None:
         self.connection = connection
@@ -99,12 +99,12 @@ class Client:
         self._owed = 0
 
     def asks(self, message: Message) -> None:
-        """Note what it has begun, and what it waits for."""
+        """Record the messages of a client that start work or require a response."""
         self._is_within = message.type not in {QUERY, SYNC}
         self._owed += not self._is_within
 
     def is_answered_by(self, message: Message) -> bool:
-        """Tell whether this is the end of all that it has begun."""
+        """Return whether this message ends all work started so far."""
         self._owed -= message.type == READY
         return message.type == READY and message.body == IDLE and self._owed == 0 and not self._is_within
 
@@ -133,12 +133,12 @@ class Pooler:
         return f"postgresql://{quote(self._behind['user'], safe='')}@{LOOPBACK}:{self.port}/{self._behind['dbname']}"
 
     def url_of(self, schema: str) -> str:
-        """Return the URL of a store in this schema, through this pooler."""
+        """Return the URL, through this pooler, of a store in this schema."""
         return with_schema(self.url, schema)
 
     @property
     def pids(self) -> set[int]:
-        """The numbers of the sessions that there are."""
+        """The pids of all sessions."""
         return {session.connection.info.backend_pid for session in list(self._sessions)}
 
     def __enter__(self) -> Self:
@@ -200,7 +200,7 @@ class Pooler:
             pass
         finally:
             if client.session is not None:
-                # In the middle of a transaction: nobody else can use this session any more.
+                # The transaction is still open, so no client can use this session any more.
                 await self._replace(client.session)
             await close(client.writer)
 
@@ -230,7 +230,7 @@ class Pooler:
             await session.writer.drain()
 
     async def _answer(self, session: Session) -> None:
-        """Pass on what the server says to whoever has this session; what nobody waits for, nobody hears."""
+        """Forward messages of the server to the client of this session; drop messages that no client waits for."""
         with suppress(OSError):
             while (message := await next_message(session.reader, "server")) is not None:
                 client = session.client
@@ -247,7 +247,7 @@ class Pooler:
             await self._replace(session)
 
     async def _lend(self, client: Client) -> Session:
-        """Return a session, another than the last time if there is one, as soon as there is any."""
+        """Wait for a free session, and return a different one than last time if possible."""
         async with self._given_back:
             await self._given_back.wait_for(lambda: self._idle)
         session = next((each for each in self._idle if each.last is not client), self._idle[0])
@@ -289,7 +289,7 @@ class Pooler:
 
 
 def greeting(parameters: Mapping[str, str], key: bytes) -> bytes:
-    """Return what a client is told that is let in."""
+    """Return the messages for an accepted client."""
     told = [
         Message("server", AUTHENTICATION, bytes(4)),
         *(Message("server", PARAMETER, f"{name}\0{value}\0".encode()) for name, value in parameters.items()),
@@ -300,7 +300,7 @@ def greeting(parameters: Mapping[str, str], key: bytes) -> bytes:
 
 
 def refusal(code: str, reason: str) -> bytes:
-    """Return what a client is told that is not."""
+    """Return the messages for a rejected client."""
     fields = {"S": "FATAL", "V": "FATAL", "C": code, "M": reason}
     body = "".join(f"{field}{text}\0" for field, text in fields.items()) + "\0"
     return Message("server", ERROR, body.encode()).octets

@@ -1,11 +1,11 @@
-"""A proxy between clients and a PostgreSQL server that can be told to break, message by message.
+"""A proxy in front of a PostgreSQL server that breaks connections at a chosen message.
 
     with Proxy(server) as proxy:
         cut = proxy.cut(before(from_server("COMMIT", COMMAND_COMPLETE)))
         use(proxy.url)
         cut.wait()
 
-It speaks no encryption.
+The proxy does not support encryption.
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ class Proxy(proxy.Proxy):
         return f"postgresql://{user}{password}@{LOOPBACK}:{self.port}/{self._told.get('dbname', '')}"
 
     def url_of(self, schema: str) -> str:
-        """Return the URL of a store in this schema, through this proxy."""
+        """Return the URL, through this proxy, of a store in this schema."""
         return with_schema(self.url, schema)
 
 

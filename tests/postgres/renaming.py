@@ -1,7 +1,7 @@
-"""What a pooler does to keep track of prepared statements, as PgBouncer does from 1.21 on.
+"""How a pooler tracks prepared statements, like PgBouncer since 1.21.
 
-Every text has a name of the pooler's own. A session that is to use one, and has not prepared it yet, is told to first;
-the client that did not ask for that does not hear of it.
+The pooler gives every text a name of its own. If a session has not prepared a text yet, the pooler prepares it first
+and hides the response from the client.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ UNNAMED = b""
 
 
 class Names:
-    """The names of all texts that any client has prepared. A text goes with the types of its values."""
+    """The names of all texts prepared by any client. A text is identified together with its parameter types."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, bytes] = {}
@@ -32,18 +32,18 @@ class Names:
 
 @dataclass(slots=True)
 class Renaming:
-    """What one session has prepared. Of each answer that it owes it is known what it is about; None ends a batch."""
+    """The statements prepared in a session, and the kind of every outstanding response; None ends a batch."""
 
     names: Names
     _prepared: set[bytes] = field(default_factory=set)
     _owed: deque[tuple[bytes, bool] | None] = field(default_factory=deque)
 
     def to_server(self, message: Message, of_client: dict[bytes, bytes]) -> Iterator[Message]:
-        """Yield what is sent in place of a message; `of_client` is what its names stand for."""
+        """Yield the replacement of a message; `of_client` maps the client's statement names."""
         if message.type == PARSE:
             name, _, text = message.body.partition(b"\0")
             own = of_client[name] = self.names.of(text) if name else UNNAMED
-            # A name that the session has already could not be given again, but the client waits for an answer.
+            # The session has the statement already; it cannot be prepared again, but the client expects a response.
             yield self._parse(message, UNNAMED if own in self._prepared else own, text)
         elif message.type == BIND:
             portal, name, rest = message.body.split(b"\0", 2)
@@ -60,9 +60,9 @@ class Renaming:
             yield message
 
     def is_for_client(self, message: Message) -> bool:
-        """Tell whether an answer is one that the client waits for."""
+        """Return whether the client expects this response."""
         if message.type == READY:
-            # After one that failed the others are not answered.
+            # The server sends no responses for messages after a failure.
             while self._owed and self._owed.popleft() is not None:
                 pass
         if message.type != PARSED:

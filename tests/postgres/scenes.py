@@ -1,7 +1,7 @@
-"""Scenes with processes of their own, to race, be killed, frozen or forked: `python -m tests.postgres.scenes NAME …`.
+"""Scenes with separate processes that race, are killed, frozen or forked: `python -m tests.postgres.scenes NAME …`.
 
-Each gets the server and the schema, plays in a process that has no threads and nothing open, and prints what it saw as
-JSON; the tests look at the tables.
+A scene gets the server and the schema, runs in a process without threads or open connections, and prints its
+observations as JSON; the tests check the tables.
 """
 
 import json
@@ -36,24 +36,24 @@ WRITE = """
     set fence = excluded.fence, writes = mine.writes + 1
     where mine.fence < excluded.fence
 """
-"""An effect as users write it: one of an earlier claim comes too late."""
+"""A fenced write as in user code: a write of an earlier claim has no effect."""
 
 Write = Callable[[Sequence[tuple[str, int]]], None]
 
 
 def play(name: str, place: Place, *arguments: object, timeout: float = LONGEST) -> Any:
-    """Play a scene in a new process, and return what it printed."""
+    """Run a scene in a new process, and return its output."""
     return play_in("tests.postgres.scenes", name, place.server, place.schema, *arguments, timeout=timeout)
 
 
 def race(place: Place, number: str, processes: str) -> object:
-    """Let processes claim and complete all jobs as fast as they can, and write an effect of each."""
+    """Let processes claim and complete all jobs as fast as possible, and write an effect for each."""
     fill(place, int(number))
     return wait_for([fork(partial(take_all, place)) for _ in range(int(processes))])
 
 
 def take_all(place: Place) -> None:
-    """Claim until nobody else leaves anything; now and then without the hint of the last time."""
+    """Claim until no job is left; at times without the hint of the last claim."""
     random.seed(os.getpid())
     store = place.open()
     hint: object = None
@@ -68,7 +68,7 @@ def take_all(place: Place) -> None:
 
 
 def storm(place: Place, number: str, workers: str, kills: str) -> object:
-    """Let workers drain the store, and kill one at random, again and again; each killed one is replaced."""
+    """Let workers drain the store while random workers are killed and replaced."""
     random.seed(7)
     fill(place, int(number))
     told, telling = os.pipe()
@@ -85,7 +85,7 @@ def storm(place: Place, number: str, workers: str, kills: str) -> object:
 
 
 def drain(place: Place, telling: int) -> None:
-    """Claim, write and complete until every job is finished, one way or the other."""
+    """Claim, write and complete until every job is finished, in any state."""
     random.seed(os.getpid())
     with tenure.Jobs(place.url) as jobs, effects(place) as write:
         while any(row.due or row.running for row in jobs.stats().rows):
@@ -100,7 +100,7 @@ def drain(place: Place, telling: int) -> None:
 
 
 def zombies(place: Place, number: str) -> object:
-    """Freeze processes that hold jobs, let others finish these, and wake the frozen; tell what these were told."""
+    """Freeze processes that hold jobs, finish the jobs elsewhere, wake the processes, and report their results."""
     fill(place, int(number))
     held, holding = os.pipe()
     dawn, night = os.pipe()
@@ -119,7 +119,7 @@ def zombies(place: Place, number: str) -> object:
 
 
 def hold_until_dawn(place: Place, holding: int, dawn: int, night: int) -> None:
-    """Keep a job, until frozen; when others go on, write and complete it as if nothing had happened."""
+    """Hold a job until frozen; after waking, write and complete it as if no time had passed."""
     os.close(night)
     with tenure.Jobs(place.url) as jobs, jobs.claim(lease=4) as (claim,), effects(place) as write:
         os.write(holding, b"h")
@@ -128,14 +128,14 @@ def hold_until_dawn(place: Place, holding: int, dawn: int, night: int) -> None:
         try:
             claim.complete("frozen")
         except tenure.ClaimLost:
-            # The claim may know by its own clock. So the store is asked as well.
+            # The claim may detect the loss by its own clock, so ask the store as well.
             assert jobs._backend.settle([transitions.build_completion(claim.lease.hold, "frozen")]) == [False]
         else:
             raise AssertionError(f"{claim.id} was completed by one that did not hold it")
 
 
 def take_over(place: Place, number: str) -> None:
-    """Take the jobs as their leases run out, and complete them."""
+    """Claim the jobs as their leases expire, and complete them."""
     with tenure.Jobs(place.url) as jobs, effects(place) as write:
         left = int(number)
         while left:
@@ -146,7 +146,7 @@ def take_over(place: Place, number: str) -> None:
 
 
 def opened_at_once(place: Place, number: str) -> object:
-    """Let processes open a new schema at the same instant, each to enqueue a job."""
+    """Let processes open a new schema at the same time, and enqueue a job each."""
     starts_at = time.monotonic() + 0.3
 
     def act(n: int) -> None:
@@ -158,7 +158,7 @@ def opened_at_once(place: Place, number: str) -> object:
 
 
 def enqueued_twice(place: Place, number: str, processes: str) -> object:
-    """Let processes enqueue jobs of the same ids and keys, each in an order of its own; tell how many there were."""
+    """Let processes enqueue jobs with the same ids and keys, each in a different order; report the numbers."""
     place.open().migrate()
     told, telling = os.pipe()
 
@@ -179,7 +179,7 @@ def enqueued_twice(place: Place, number: str, processes: str) -> object:
 
 
 def forked(place: Place) -> object:
-    """Use one store before a fork, in the children, and in the parent meanwhile."""
+    """Use a store before a fork, then in the children and in the parent at the same time."""
     jobs = tenure.Jobs(place.url)
     jobs.enqueue("work", id="before")
     (claim,) = jobs.claim(lease=60)
@@ -207,7 +207,7 @@ def forked(place: Place) -> object:
 
 @contextmanager
 def used_by_threads(jobs: tenure.Jobs) -> Iterator[None]:
-    """Have one thread look all the time, and one wait for jobs."""
+    """Run a thread that reads all the time, and a thread that waits for jobs."""
     ended = threading.Event()
 
     def look() -> None:
@@ -228,7 +228,7 @@ def used_by_threads(jobs: tenure.Jobs) -> Iterator[None]:
 
 
 def fill(place: Place, number: int) -> None:
-    """Make the store, with so many jobs, and a table for effects."""
+    """Create the store with a number of jobs, and a table for effects."""
     store = place.open()
     patient = NewJob("work", max_attempts=None, max_crashes=1_000)
     entries = [patient.record(f"job-{n}") for n in range(number)]
@@ -240,7 +240,7 @@ def fill(place: Place, number: int) -> None:
 
 @contextmanager
 def effects(place: Place) -> Iterator[Write]:
-    """Give a function that writes effects, over a connection of its own."""
+    """Yield a function that writes effects over a separate connection."""
     text = WRITE.replace("S.", f"{place.schema}.").encode()
     with psycopg.connect(place.server, autocommit=True) as connection, connection.cursor() as cursor:
         yield partial(cursor.executemany, text)

@@ -1,4 +1,4 @@
-"""Somebody else, who is in the middle of a transaction."""
+"""Concurrent transactions that stay open while a test runs."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ WAITING = "select pid from pg_stat_activity where wait_event_type = 'Lock' and p
 
 @contextmanager
 def doing(place: Place, text: str) -> Iterator[None]:
-    """Have somebody do this by hand, in a transaction that is committed when the block is left."""
+    """Run a statement in a concurrent transaction, which commits when the block ends."""
     with psycopg.connect(place.server) as connection:
         connection.execute(text.replace("S.", f"{place.schema}.").encode())
         yield
@@ -31,7 +31,7 @@ def doing(place: Place, text: str) -> Iterator[None]:
 
 @contextmanager
 def enqueueing(store: PostgreSQL, given: JobRecord) -> Iterator[None]:
-    """Have somebody enqueue this job, in a transaction that is committed when the block is left."""
+    """Enqueue a job in a concurrent transaction, which commits when the block ends."""
     stored, may_commit = threading.Event(), threading.Event()
 
     def enqueue(ask: Execute) -> None:
@@ -49,14 +49,14 @@ def enqueueing(store: PostgreSQL, given: JobRecord) -> Iterator[None]:
 
 
 def started(place: Place, action: Callable[[], A]) -> "Future[A]":
-    """Do this in a thread; return when it waits for somebody else's lock."""
+    """Run a function in a thread; return as soon as the thread waits for a lock."""
     running = Racer().start(action)
     wait_for_a_waiter(place)
     return running
 
 
 def wait_for_a_waiter(place: Place) -> None:
-    """Return when somebody waits for the lock of another."""
+    """Return as soon as a session waits for the lock of another session."""
     ends_at = time.monotonic() + RACE_TIMEOUT
     while not place.execute(WAITING, place.schema):
         assert time.monotonic() < ends_at, "nobody waits"

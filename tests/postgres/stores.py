@@ -1,4 +1,4 @@
-"""A schema to put a store in, and what the server says about it."""
+"""A schema for a store, and the server's statistics of it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,34 +35,34 @@ class Place:
         return f"{self.server}{'&' if '?' in self.server else '?'}schema={self.schema}"
 
     def open(self, options: str = "", *, clock: StoreClock | None = None) -> PostgreSQL:
-        """Return a handle on the store; `options` are appended to the URL."""
+        """Open the store; `options` are appended to the URL."""
         return PostgreSQL(self.url + options, clock=clock)
 
     def execute(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Do something to the tables by hand; in the text, S is the schema."""
+        """Run a statement on the tables; S stands for the schema."""
         with by_hand(self.server) as connection:
             cursor = connection.execute(text.replace("S.", f"{self.schema}.").encode(), values or None)
             rows = cursor.fetchall() if cursor.description else []
-            # What this has touched is told now, and not at some moment after the end, in the middle of what is counted.
+            # Flush the statistics of this session now, so that they do not arrive later, during a measurement.
             connection.execute("select pg_stat_force_next_flush()")
             return rows
 
     @contextmanager
     def begun(self, text: str) -> Iterator[psycopg.Connection]:
-        """Do something by hand in a transaction that stays open, and is undone in the end."""
+        """Run a statement in a transaction that stays open, and is rolled back at the end of the block."""
         with psycopg.connect(self.server) as connection:
             connection.execute(text.replace("S.", f"{self.schema}.").encode())
             yield connection
             connection.rollback()
 
     def buffers(self, store: PostgreSQL, action: Callable[[], object]) -> int:
-        """Return how many pages of the tables and their indexes the server touched."""
+        """Return the number of pages of tables and indexes touched by the server."""
         before = self._touched(store)
         action()
         return self._touched(store) - before
 
     def _touched(self, store: PostgreSQL) -> int:
-        # The session tells its numbers when it is next idle.
+        # A session reports its statistics when it becomes idle.
         store.database.execute([BoundQuery(FLUSH)])
         ((number,),) = self.execute(BLOCKS, self.schema)
         return int(number)

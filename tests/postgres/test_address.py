@@ -1,4 +1,4 @@
-"""What a URL says, and what an error about it must not."""
+"""Parsing of store URLs; errors never contain the password."""
 
 import re
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""Transactions on connections that are awaited: those of `claim.aio.transaction()`, and the caller's own."""
+"""Transactions on async connections: those of `claim.aio.transaction()`, and the caller's own."""
 
 import asyncio
 from collections.abc import Iterator
@@ -112,11 +112,11 @@ def test_an_async_task_completes_in_a_session_of_its_own(jobs: tenure.Jobs, data
 def test_calls_that_wait_for_a_transaction_do_not_keep_it_from_ending(
     jobs: tenure.Jobs, database: PostgresDatabase
 ) -> None:
-    """However many wait for its key, the one that holds it finds a thread for its next call."""
+    """However many calls wait for the key, the transaction that holds it finds a thread for its next call."""
 
     async def enqueue(*, key: str) -> str:
         async with await psycopg.AsyncConnection.connect(database.place.server) as connection:
-            # So that this ends by itself if it does not hold.
+            # Ends a failing test: without this, it would wait for ever.
             await connection.execute("set lock_timeout = '30s'")
             return await jobs.aio.enqueue("send", key=key, connection=connection)
 
@@ -133,6 +133,6 @@ def test_calls_that_wait_for_a_transaction_do_not_keep_it_from_ending(
 
 
 def waiting(place: Place) -> int:
-    """Return how many calls that enqueue wait for the lock of another."""
+    """Return the number of enqueuing calls that wait for a lock."""
     ((number,),) = place.execute(WAITING, f"{place.schema}%enqueue_many_v1")
     return int(number)

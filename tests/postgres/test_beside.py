@@ -1,4 +1,4 @@
-"""Many completions are done beside the claim that comes with them, where neither can see the other."""
+"""Large batches of completions run beside the claim of the same request, where neither can see the other."""
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.backend import CONCURRENT_SETTLE_MINIMUM

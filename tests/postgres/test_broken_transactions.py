@@ -1,4 +1,4 @@
-"""What breaks the promise of `claim.transaction()` if nobody looks: undone completions, late hands, forks, stops."""
+"""Hazards for `claim.transaction()`: rolled back completions, late use of the connection, forks, stops."""
 
 import asyncio
 import subprocess
@@ -233,7 +233,7 @@ def test_a_cancel_ends_a_call_that_waits_for_somebody_elses_transaction(jobs: te
 
     async def story() -> None:
         async with await psycopg.AsyncConnection.connect(place.server) as connection:
-            # So that this ends by itself if it does not hold.
+            # Ends a failing test: without this, it would wait for ever.
             await connection.execute("set lock_timeout = '60s'")
             completing = asyncio.create_task(claim.aio.complete(connection=connection))
             await asyncio.to_thread(wait_for_a_waiter, place)
@@ -320,7 +320,7 @@ def test_a_copy_of_the_database_is_another_one(place: Place) -> None:
 
 
 def dump_into_a_copy(place: Place, name: str) -> None:
-    """Have a store in another database that says that it is the same."""
+    """Create a store with the same identity in another database."""
     with tenure.Jobs(with_schema(of_database(place.server, name), place.schema)) as copy:
         copy.migrate()
     ((id,),) = place.execute("select id from S.store")
@@ -352,7 +352,7 @@ def test_of_what_was_rolled_back_and_lost_since_nothing_more_is_sent(jobs: tenur
 def test_the_callers_error_goes_on_if_the_store_cannot_be_asked_about_its_transaction(
     postgres: Server, place: Place
 ) -> None:
-    """Takes long: a server that is away is waited for."""
+    """Slow: a server that is away is waited for."""
     with (
         Proxy(postgres) as proxy,
         tenure.Jobs(proxy.url_of(place.schema) + "&timeout=3") as jobs,
@@ -360,7 +360,7 @@ def test_the_callers_error_goes_on_if_the_store_cannot_be_asked_about_its_transa
     ):
         jobs.enqueue("work")
         (claim,) = jobs.claim()
-        # From now on only the caller's own connection is needed.
+        # From here on only the caller's connection is used.
         jobs.enqueue("next", connection=own)
         own.rollback()
 

@@ -1,4 +1,4 @@
-"""What is claimed while others have the first jobs of a line."""
+"""Claims while other transactions hold the first jobs of a lane."""
 
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres import claim as claiming

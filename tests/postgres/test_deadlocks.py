@@ -1,4 +1,4 @@
-"""Whoever names the same jobs in whatever order, nobody waits for one who waits for him."""
+"""Requests that name the same jobs in any order do not deadlock."""
 
 import random
 import threading
@@ -29,7 +29,7 @@ DEADLOCKS = "select deadlocks from pg_stat_database where datname = current_data
 
 @contextmanager
 def somebody_who_waits_for_nobody(place: Place) -> Iterator[Callable[[str], None]]:
-    """Give what does something by hand, in a transaction that is committed in the end and fails if it has to wait."""
+    """Yield a function that runs statements in a transaction, which commits at the end and fails instead of waiting."""
     with psycopg.connect(place.server) as connection:
         connection.execute("set local lock_timeout = '50ms'")
 
@@ -40,7 +40,7 @@ def somebody_who_waits_for_nobody(place: Place) -> Iterator[Callable[[str], None
 
 
 class Holds:
-    """What was last claimed, for all who want to do something about it."""
+    """The last claims, shared by all threads."""
 
     def __init__(self, store: PostgreSQL) -> None:
         self._store = store
@@ -86,7 +86,7 @@ def until_it_is_over(ends_at: float, failures: list[BaseException], action: Call
 
 
 def storm(store: PostgreSQL, seconds: float) -> list[BaseException]:
-    """Have two who settle, one who extends, one who reaps and one who purges, all on the same jobs."""
+    """Run two threads that settle, and one each that extends, reaps and purges, all on the same jobs."""
     ids = [f"job-{n:04}" for n in range(JOBS)]
     store.enqueue([build_record(id=id, max_attempts=None, max_crashes=1_000_000) for id in ids])
     holds = Holds(store)
@@ -113,10 +113,10 @@ def storm(store: PostgreSQL, seconds: float) -> list[BaseException]:
 
 @only_in_all
 def test_no_deadlock_comes_of_many_who_name_the_same_jobs_in_opposite_orders(place: Place) -> None:
-    """Takes long: threads lock the same jobs for some seconds."""
+    """Slow: threads lock the same jobs for some seconds."""
     before = place.execute(DEADLOCKS)
 
-    # They wait for each other all the time, and that may take long on a machine that has much else to do.
+    # The threads wait for each other's locks, which may take long on a loaded machine.
     with closing(place.open("&timeout=60")) as store:
         failures = storm(store, SECONDS)
 

@@ -1,4 +1,4 @@
-"""Python's values as the text of an array: the quicker ways write what the plain one writes."""
+"""Array literals: the fast encoders write the same text as the general one."""
 
 import pytest
 

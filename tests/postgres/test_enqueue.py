@@ -1,4 +1,4 @@
-"""What is enqueued while others enqueue the same."""
+"""Concurrent enqueues of the same jobs."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an operation costs does not depend on what is stored: counted in pages that the server touches, not in time."""
+"""The cost of an operation does not depend on the number of stored jobs: measured in pages touched, not in time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,23 +32,23 @@ SOME = Crowd(queued=40_000, scheduled=20_000, others=20_000, running=10_000, fin
 MANY = Crowd(queued=1_000_000, scheduled=100_000, others=100_000, running=10_000, finished=1_000_000)
 
 OTHERS = 25
-"""Pages touched now and then whatever is stored: about twenty when a table grows, some by a vacuum."""
+"""Pages touched occasionally, independent of the number of jobs: about twenty when a table grows, some by a vacuum."""
 DEEPER = 2.0
-"""How many times as many pages among many jobs: an index of a million entries has up to twice the levels of one of a
-thousand. Seen: 1.1 to 1.3, and 1.4 where jobs are only looked up."""
+"""Allowed growth in pages for many jobs: an index of a million entries has up to twice the levels of an index of a
+thousand. Observed: 1.1 to 1.3, and 1.4 for lookups."""
 IN_A_PAGE = 20
-"""At least so many running jobs."""
+"""The minimum number of running jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A store with jobs in it."""
+    """A store with jobs."""
 
     place: Place
     store: PostgreSQL
 
     def cost(self, action: Callable[[PostgreSQL], object]) -> int:
-        """Return how many pages are touched when it is done for the second time: by then all is known that can be."""
+        """Return the number of pages touched by the second run of an operation, when all caches are warm."""
         action(self.store)
         return self.place.buffers(self.store, lambda: action(self.store))
 
@@ -65,7 +65,7 @@ def filled(server: str, crowd: Crowd) -> Iterator[Filled]:
 
 @pytest.fixture(scope="module", params=shared_names())
 def both(request: pytest.FixtureRequest, servers: Servers) -> Iterator[tuple[Filled, Filled]]:
-    """A store with few jobs, and one with many; in tier 2 with a million of them on the newest version."""
+    """A store with few jobs, and one with many: in tier 2 a million, on the newest server version."""
     url = servers.shared(request.param).url
     crowd = amount(MANY, SOME) if request.param == shared_names()[-1] else SOME
     with filled(url, FEW) as few, filled(url, crowd) as many:
@@ -88,7 +88,7 @@ def claim(store: PostgreSQL, limit: int, **options: tuple[str, ...]) -> list[Tak
 def test_a_claim_touches_no_more_pages_among_many_jobs_than_among_few(
     both: tuple[Filled, Filled], limit: int, asked: dict[str, tuple[str, ...]]
 ) -> None:
-    """Takes long: the first of these tests fills a store with a million jobs."""
+    """Slow: the first of these tests fills a store with a million jobs."""
     few, many = (each.cost(lambda store: claim(store, limit, **asked)) for each in both)
 
     assert many <= few * DEEPER + OTHERS
@@ -121,7 +121,7 @@ def test_the_functions_touch_no_more_pages_among_many_jobs_than_among_few(both: 
 
 
 def pass_through(sql: Functions) -> None:
-    """Take ten jobs, end them in all ways, and enqueue ten; and let the server count it."""
+    """Claim ten jobs, settle them with every outcome, enqueue ten, and return the pages touched."""
     jobs: list[dict[str, Any]] = [{"type": "work", "key": f"key-{uuid4()}"} for _ in range(10)]
     sql.enqueue(*jobs)
     claims = sql.rows("claim", "w", ["default"], ["work"], max_jobs=10)

@@ -1,4 +1,4 @@
-"""The same things done by Python and by the functions, in any order, leave the same behind."""
+"""Python and the SQL functions leave the same state after the same operations, in any order."""
 
 import random
 from collections import Counter
@@ -37,7 +37,7 @@ HOUR = 3600.0
 
 @dataclass
 class Done:
-    """What one of the two has done so far: the claims that it was given, by what both know of them."""
+    """A client, and its claims by names common to both clients."""
 
     store: PostgreSQL
     place: Place
@@ -132,7 +132,7 @@ class ByFunctions(Done):
 
 
 def as_json(entry: JobRecord) -> dict[str, Any]:
-    """Return an entry as another language writes it."""
+    """Return a job as a client in another language writes it."""
     job = {name: getattr(entry, name) for name in JobRecord.__slots__}
     job["run_at"] = None if entry.run_at is None else entry.run_at.isoformat()
     job["delay"] = None if entry.run_at is not None else entry.delay
@@ -140,7 +140,7 @@ def as_json(entry: JobRecord) -> dict[str, Any]:
 
 
 def seen(store: PostgreSQL) -> object:
-    """Return all that is stored, but for the moments."""
+    """Return all stored values except timestamps."""
     jobs = [shown(job) for job in store.find(Query(limit=1000)).jobs]
     counts = Counter[tuple[str, str]]()
     for count in store.counts(HOUR):
@@ -156,12 +156,12 @@ def shown(job: Job) -> object:
 
 
 def error_of(ending: Ending) -> str | None:
-    """Return an error; what it says of a lease that ran out names moments."""
+    """Return the error of an ending, without that of an expired lease, which contains timestamps."""
     return None if ending.outcome is Outcome.EXPIRED else ending.error
 
 
 class Play:
-    """Draws one thing after the other, and has both do it."""
+    """Draws random operations, and runs each with both clients."""
 
     def __init__(self, seed: int, python: ByPython, sql: ByFunctions) -> None:
         self._random = random.Random(seed)
@@ -170,7 +170,7 @@ class Play:
         self._asked: dict[tuple[str, int], tuple[str, bool]] = {}
 
     def step(self) -> tuple[str, object, object]:
-        """Return what was done, and the two answers."""
+        """Return the operation and both results."""
         moves: list[Callable[[], tuple[object, object]]] = [
             *[self._enqueue] * 3,
             *[self._claim] * 3,
@@ -221,7 +221,7 @@ class Play:
         return self._python.claim(options), self._sql.claim(options)
 
     def _some_claims(self) -> list[tuple[str, int]]:
-        """Return claims of different jobs, held or not, the last ones above all."""
+        """Return claims of different jobs, held or not, with a preference for the latest."""
         known = sorted(self._python.claims, key=lambda each: self._python.claims[each].hold.token[1:].zfill(4))[-12:]
         drawn = self._random.sample(known, min(len(known), self._random.randint(1, 3)))
         return list({id: (id, fence) for id, fence in drawn}.values())
@@ -232,8 +232,8 @@ class Play:
             (claim, *self._asked.get(claim, (self._random.choice(outcomes), self._random.random() < 0.3)))
             for claim in self._some_claims()
         ]
-        # A holder that failed does not ask to be tried again afterwards, nor the other way round: when a claim has
-        # ended, the functions do not tell these two apart.
+        # Never settle the same claim as failed and as retried: after the claim has ended, the functions cannot
+        # distinguish the two.
         self._asked |= {claim: (how, final) for claim, how, final in endings if how in {"failed", "retried"}}
         return self._python.settle(endings), self._sql.settle(endings)
 
@@ -245,7 +245,7 @@ class Play:
         return self._python.reap(), self._sql.reap()
 
     def _by_hand(self) -> tuple[object, object]:
-        """Let the time come, a lease run out, or an operator do something: to both in the same way."""
+        """Make jobs due, expire a lease, or act as an operator: in both stores in the same way."""
         ids = [f"id-{self._random.randint(1, 60)}" for _ in range(10)]
         token, queue = f"t{self._number}", self._random.choice("ab")
         deeds: list[Callable[[Done], object]] = [
@@ -267,7 +267,7 @@ class Play:
 def test_python_and_the_functions_answer_the_same_and_leave_the_same_behind(
     place: Place, store: PostgreSQL, postgres: Server, seed: int
 ) -> None:
-    """Takes long: random sequences of operations are done twice and compared."""
+    """Slow: random sequences of operations are done twice and compared."""
     with new_place(postgres.url) as other_place:
         other = other_place.open()
         other.migrate()

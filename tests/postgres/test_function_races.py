@@ -1,4 +1,4 @@
-"""The functions beside somebody who is in the middle of a transaction: they wait, and then see what became of it."""
+"""SQL functions beside an open transaction: they wait for it, and then see its outcome."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The functions: they do what the operations of the store do, and refuse what Python refuses."""
+"""The SQL functions do the same as the operations of the store, and reject the same values."""
 
 import json
 import re
@@ -28,7 +28,7 @@ from tests.postgres.stores import Place
 from tests.postgres.test_refusals import database
 
 DIGESTS = {2: "f5ca9730c9e7d731"}
-"""Of the text of the functions, for each version of the schema that brought others than the one before."""
+"""Hashes of the SQL of the functions, for each schema version that changed them."""
 
 CALLED = ("enqueue", "enqueue_many", "store", "claim", "extend", "settle", "complete", "fail", "reap")
 
@@ -554,7 +554,7 @@ JOBS: list[tuple[Any, str]] = [
 
 
 def complaint_about(call: Callable[[], object]) -> str:
-    """Return why a call is refused; nothing if it is not."""
+    """Return the error of a rejected call, or an empty string."""
     try:
         call()
     except errors.InvalidParameterValue as exc:

@@ -21,7 +21,7 @@ ROLES = ("web_anon", "web_user", "mailer", "shop")
 
 
 class Guide:
-    """What the guide does, done in a place where it meets nobody else."""
+    """The SQL of the guide, run in a separate database."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -29,7 +29,7 @@ class Guide:
         self.names = {name: f"{name}_{self._suffix}" for name in (*ROLES, "api", "orders", "charges")}
 
     def run(self) -> None:
-        """Do all that stands in its blocks, at the prompt of psql."""
+        """Run all SQL blocks of the guide with psql."""
         blocks = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(), re.DOTALL)
         text = re.sub(r"\btenure(_\w+)?\b", lambda found: f"{self._place.schema}{found[1] or ''}", "\n".join(blocks))
         for name, own in self.names.items():

@@ -1,4 +1,4 @@
-"""A connection keeps the plans that it made. What they were made for was small; it need not stay so."""
+"""A connection keeps its query plans: plans made for small tables must still be good for large ones."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -66,7 +66,7 @@ OPERATIONS: Mapping[str, Callable[[PostgreSQL], object]] = {
 
 @pytest.fixture
 def small(place: Place) -> Iterator[PostgreSQL]:
-    """A store with few jobs, of which the server knows that they are few; on one connection."""
+    """A store with few jobs and current planner statistics, on one connection."""
     store = place.open("&connections=1")
     store.enqueue([build_record(id=id, queue="few", max_crashes=1_000) for id in ("a", "b", "c")])
     store.enqueue([build_record(queue="x") for _ in range(FEW)])

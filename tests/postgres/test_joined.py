@@ -1,4 +1,4 @@
-"""What is part of a transaction of the caller's does the same as the operations of the store."""
+"""Operations inside the caller's transaction do the same as the operations of the store."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ ENDINGS: dict[str, Callable[[Taken], Settlement]] = {
 
 
 def ended(job: Job) -> tuple[object, ...]:
-    """Return what an ending leaves behind, but for moments."""
+    """Return the state after an ending, without timestamps."""
     delay = round((job.run_at - job.created_at).total_seconds())
     endings = [(each.outcome, each.error, each.fence) for each in job.history]
     return job.state, job.result, job.result_dropped, job.attempts, delay, endings

@@ -1,4 +1,4 @@
-"""A connection that is cut where locks decide what happens; what holds for every server is in tests/stores."""
+"""Connections cut at points where locks decide the outcome; tests/stores has the cases common to all servers."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -32,13 +32,13 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(proxied: ProxiedPostgres, clock: Clock) -> Iterator[PostgreSQL]:
-    """A handle whose connections nobody cuts."""
+    """A store whose connections are never cut."""
     with closing(proxied.open(clock)) as store:
         yield store
 
 
 def in_a_thread(action: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
-    """Begin it; what it returns is in the list then."""
+    """Start a function in a thread, which appends the result to the list."""
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.append(action()), daemon=True)
     thread.start()
@@ -50,7 +50,7 @@ def test_jobs_that_are_looked_for_further_down_are_adopted_as_well(
 ) -> None:
     store.enqueue([build_record(id=f"{number:02}") for number in range(60)])
     asked = request(limit=4)
-    # The first look takes one, and finds all the others locked.
+    # The first pass takes one job, and finds all others locked.
     locked = proxied.schema.begun("select from S.jobs where id between '01' and '30' for update")
     with proxied.through(clock) as through, locked:
         made = proxied.proxy.cut(before(proxied.lost_answer.pattern, number=2))

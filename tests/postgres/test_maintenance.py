@@ -1,4 +1,4 @@
-"""What is tidied up along the way: empty lanes, and counts. Nothing that is needed goes with it."""
+"""Maintenance deletes empty lanes and merges counts, without losing data."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -43,7 +43,7 @@ def timed(place: Place, clock: Clock) -> Iterator[PostgreSQL]:
 
 
 def empty_lane(store: PostgreSQL, queue: str) -> None:
-    """Leave a lane that has no job any more."""
+    """Create a lane without jobs."""
     (each,) = store.enqueue([build_record(queue=queue)])
     store.move([each.id], Move.CANCEL)
     store.delete([each.id])

@@ -1,4 +1,4 @@
-"""What is done by hand while others do something to the same jobs."""
+"""Operator actions concurrent with other operations on the same jobs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -43,7 +43,7 @@ where id = 'late'
 
 
 def ended(store: PostgreSQL, ending: str, **options: object) -> str:
-    """Put a job there that ended so."""
+    """Insert a job with this final state."""
     (each,) = store.enqueue([build_record(**options)])  # type: ignore[arg-type]
     settle(store, ENDED[ending](take_one(store)))
     return each.id

@@ -1,4 +1,4 @@
-"""A server that is restarted, killed or stands by: what was committed stays, and a handle that is open goes on."""
+"""A server is restarted, killed or a standby: commits persist, and an open store recovers."""
 
 import threading
 import time
@@ -37,20 +37,20 @@ ENDS: Mapping[str, Callable[[OwnServer], None]] = {
 }
 
 ARCHIVE = {"restore_command": "until [ -e gate ]; do sleep 0.01; done; false"}
-"""For a server that, told to recover, is starting up until there is a gate."""
+"""Settings of a server in recovery that keeps starting up until a gate file exists."""
 
 HAS_ASKED = "select true from pg_stat_activity where application_name = %s and query like 'begin%%'"
 
 OUTAGE = 2.0
-"""Seconds for which a worker has to do without the store: several of its attempts."""
+"""Length of the outage in seconds: several retries of a worker."""
 
 
 @contextmanager
 def opened(server: OwnServer, timeout: float = 60, name: str = "tenure") -> Iterator[PostgreSQL]:
-    """Give a handle that has a connection, by which the server knows it."""
+    """Yield an open store with a connection of a known application name."""
     store = PostgreSQL(f"{server.url}?timeout={timeout:g}&application_name={name}")
     with closing(store):
-        # One that does not wait for long may need more than one try on a machine that has much else to do.
+        # With a short timeout, connecting may need more than one attempt on a loaded machine.
         until(lambda: not refusal(store.stats))
         yield store
 
@@ -60,7 +60,7 @@ def stored(store: PostgreSQL) -> list[str]:
 
 
 def refusal(action: Callable[[], object]) -> str:
-    """Return why the store is unavailable; nothing if it is not."""
+    """Return the error of an unavailable store, or an empty string."""
     try:
         action()
     except StoreUnavailable as exc:
@@ -78,7 +78,7 @@ def in_a_thread(action: Callable[[], object]) -> threading.Thread:
 def test_a_handle_is_told_of_an_outage_and_goes_on_after_it_with_all_that_was_committed_and_held(
     own_postgres: OwnServer, end: str
 ) -> None:
-    """Takes long: a server stops and starts."""
+    """Slow: a server stops and starts."""
     with opened(own_postgres) as store, opened(own_postgres, timeout=0.5) as impatient:
         store.enqueue([build_record(id="one"), build_record(id="two")])
         asked = request()
@@ -96,7 +96,7 @@ def test_a_handle_is_told_of_an_outage_and_goes_on_after_it_with_all_that_was_co
         own_postgres.start()
 
         assert ["Connection refused" in each for each in refusals] == [True] * len(actions)
-        # This is not repeated: it succeeds the first time, for the old connection is noticed to be dead.
+        # Not repeatable, but succeeds at once: the pool detects that the old connection is dead.
         assert store.reap() == []
         assert store.claim(asked) == taken
         assert extend(store, held.hold) == HoldStatus.HELD
@@ -161,7 +161,7 @@ def test_a_standby_is_told_to_be_read_only_and_is_used_when_it_is_promoted(own_p
 def test_a_worker_goes_on_after_an_outage_and_has_said_so_once(
     postgres: Server, place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Takes long: a server stops and starts, and the worker backs off."""
+    """Slow: a server stops and starts, and the worker backs off."""
     begun, may_end = threading.Semaphore(0), threading.Event()
     runs: list[str] = []
     with Proxy(postgres) as proxy, tenure.Jobs(f"{proxy.url_of(place.schema)}&timeout=3") as jobs:

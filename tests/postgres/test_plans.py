@@ -1,4 +1,4 @@
-"""Whatever plan the server chooses, a claim takes no more than asked, and a settlement only what is held."""
+"""Under every query plan, a claim takes no more jobs than requested, and a settlement ends only held claims."""
 
 from itertools import combinations
 
@@ -25,11 +25,11 @@ SWITCHED_OFF = [
     *((other,) for other in OTHERS),
     (*JOINS_AND_SCANS, *OTHERS),
 ]
-"""Which of the planner's ways are closed."""
+"""The planner methods to disable."""
 
 
 def options(off: tuple[str, ...], **others: str) -> str:
-    """Return what makes a connection plan so; the switches that are not named are on."""
+    """Return connection options that disable the given planner methods and enable the rest."""
     settings = {f"enable_{each}": "off" if each in off else "on" for each in (*JOINS_AND_SCANS, *OTHERS)}
     settings |= {"plan_cache_mode": "force_custom_plan", **others}
     return "&options=" + "%20".join(f"-c%20{name}%3D{value}" for name, value in settings.items())
@@ -39,7 +39,7 @@ def options(off: tuple[str, ...], **others: str) -> str:
 def test_under_every_combination_of_planner_switches_no_more_are_claimed_than_asked_for(
     place: Place, store: PostgreSQL
 ) -> None:
-    """Takes long: the planner is switched in every combination."""
+    """Slow: the planner is switched in every combination."""
     wrong = []
     for off in SWITCHED_OFF:
         store.enqueue([build_record(type, priority=n % 3) for type in ("work", "other") for n in range(15)])

@@ -1,4 +1,4 @@
-"""All that a store does goes through a pooler in transaction mode too, and leaves nothing in the sessions."""
+"""All operations work through a pooler in transaction mode, and leave no state in the sessions."""
 
 import logging
 import threading
@@ -51,7 +51,7 @@ LEFT = """
         array(select pg_listening_channels()),
         array(select locktype from pg_locks where pid = pg_backend_pid() and locktype = 'advisory')
 """
-"""What there may be in a session that its next client would find. The name of a client PgBouncer sets by itself."""
+"""Session state that the next client would see. PgBouncer sets the application name itself."""
 OPEN = """
     select pid, state, query
     from pg_stat_activity
@@ -62,7 +62,7 @@ ALL_LOCKED = "select from S.jobs for update"
 
 
 class Between(Protocol):
-    """A pooler of three sessions, as far as these tests know it."""
+    """A pooler with three sessions."""
 
     @property
     def url(self) -> str: ...
@@ -104,7 +104,7 @@ def in_threads(number: int, action: Callable[[int], object]) -> None:
 
 
 def left_in_the_sessions(pooler: Between) -> list[tuple[list[str], ...]]:
-    """Return what each session has of settings, prepared statements, channels and locks; all of them at once."""
+    """Return settings, prepared statements, channels and locks of all sessions at the same time."""
     with ExitStack() as clients:
         connections = [clients.enter_context(psycopg.connect(pooler.url)) for _ in range(SESSIONS)]
         found = [connection.execute(LEFT).fetchall()[0] for connection in connections]
@@ -210,7 +210,7 @@ def test_many_who_make_the_tables_at_once_all_find_a_store(place: Place, pooler:
 
 @only_in_all
 def test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork(place: Place, pooler: Between) -> None:
-    """Takes long: processes fork and work on both sides."""
+    """Slow: processes fork and work on both sides."""
     seen = play("forked", Place(pooler.url, place.schema))
 
     assert seen["codes"] == [0] * 5
@@ -219,7 +219,7 @@ def test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork(place: Place, 
 
 
 def test_settings_hold_in_every_transaction_and_not_after_it(place: Place, any_pooler: Between) -> None:
-    # In which order a day and a month are read stays the server's.
+    # The order of day and month in DateStyle stays that of the server.
     wanted = {**session_settings(3), "DateStyle": "ISO, MDY"}
     with closing(opened(any_pooler, place, "&timeout=3")) as store:
         asked = BoundQuery(SETTINGS, {"names": f"{{{','.join(wanted)}}}"})
@@ -295,7 +295,7 @@ def test_statements_are_prepared_only_where_the_pooler_keeps_track_of_them(
 def test_a_pooler_that_forgets_what_was_prepared_is_noticed_by_that(place: Place, pooler: Between) -> None:
     with closing(opened(pooler, place)) as store:
         store.stats()
-        # As if it had kept track of that before.
+        # As if the pooler had tracked prepared statements before.
         store.database.connector.uses_prepare = True
         store.database._pool._close_idle()
 
@@ -310,7 +310,7 @@ def test_an_address_that_comes_to_lead_to_a_pooler_is_noticed_by_that(place: Pla
     with Pooler(postgres, sessions=SESSIONS, options="ignored") as pooler, closing(opened(pooler, place)) as store:
         store.stats()
         sessions = store.database.connector
-        # As if it had led to the server itself before.
+        # As if the URL had led to the server itself before.
         sessions.is_transaction_pooled, sessions.uses_prepare = False, True
         store.database._pool._close_idle()
 

@@ -1,4 +1,4 @@
-"""The pooler of the tests is as unkind as it says."""
+"""The test pooler changes sessions as documented."""
 
 import threading
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def pooler(postgres: Server) -> Iterator[Pooler]:
 
 
 def session_of(connection: psycopg.Connection) -> int:
-    """Return the number of the session that it has now."""
+    """Return the pid of the current session."""
     ((pid,),) = connection.execute(WHICH).fetchall()
     return int(pid)
 
@@ -100,7 +100,7 @@ def test_a_session_that_the_server_ends_is_replaced(postgres: Server, pooler: Po
 
 
 def cancel_when_it_sleeps(postgres: Server, connection: psycopg.Connection[Any]) -> None:
-    """Cancel what a client of the pooler waits for, as soon as the server is at it."""
+    """Cancel the statement of a pooler client as soon as the server executes it."""
     with psycopg.connect(postgres.url, autocommit=True) as direct:
         until(lambda: direct.execute("select from pg_stat_activity where query = %s", [SLEEP]).rowcount)
     connection.cancel_safe()

@@ -13,7 +13,7 @@ from tests.tiers import only_in_all
 
 @only_in_all
 def test_thirty_two_processes_claim_each_of_twenty_thousand_jobs_exactly_once(place: Place) -> None:
-    """Takes long: 32 processes claim 20,000 jobs."""
+    """Slow: 32 processes claim 20,000 jobs."""
     codes = play("race", place, 20_000, 32)
 
     found = verdict(place)
@@ -30,7 +30,7 @@ def test_thirty_two_processes_claim_each_of_twenty_thousand_jobs_exactly_once(pl
 
 @only_in_all
 def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(place: Place) -> None:
-    """Takes long: thirty processes are killed and replaced, and leases run out."""
+    """Slow: thirty processes are killed and replaced, and leases expire."""
     seen = play("storm", place, 3_000, 8, 30)
 
     found = verdict(place)
@@ -45,7 +45,7 @@ def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(place: 
 
 @only_in_all
 def test_the_completions_of_twenty_frozen_processes_are_lost_and_those_of_the_takers_stand(place: Place) -> None:
-    """Takes long: twenty processes start, and their leases run out."""
+    """Slow: twenty processes start, and their leases expire."""
     seen = play("zombies", place, 20)
 
     found = verdict(place)
@@ -77,7 +77,7 @@ def test_processes_that_enqueue_the_same_ids_and_keys_in_any_order_store_each_on
 
 
 def test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork(place: Place) -> None:
-    """Takes long: processes fork and work on both sides."""
+    """Slow: processes fork and work on both sides."""
     seen = play("forked", place)
 
     assert seen["codes"] == [0] * 5

@@ -1,4 +1,4 @@
-"""The proxy breaks exactly where it is told to; what a client sees of that is up to the driver."""
+"""The proxy breaks a connection exactly at the chosen message; the visible error depends on the driver."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ SSL_REQUEST = Message("client", "", (80877103).to_bytes(4)).octets
 
 
 class Notes:
-    """A table of one test, and what is in it by the word of the server itself."""
+    """A table for one test, read over a direct connection."""
 
     def __init__(self, server: Server) -> None:
         self._table = Identifier(f"notes_{uuid4().hex}")
@@ -74,7 +74,7 @@ def in_a_thread(work: Callable[[], object]) -> threading.Thread:
 
 
 def saying(proxy: Proxy, octets: bytes) -> socket.socket:
-    """Return a connection to the proxy of a client that is no driver and says just this."""
+    """Open a raw connection to the proxy and send these bytes."""
     client = socket.create_connection((LOOPBACK, proxy.port), timeout=PATIENCE)
     client.sendall(octets)
     return client

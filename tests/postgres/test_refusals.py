@@ -1,4 +1,4 @@
-"""What others do to us on a server that goes on: sessions ended, rows kept locked, no room, no right to write."""
+"""Errors on a running server: terminated sessions, locked rows, connection limits, missing rights."""
 
 import threading
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ ALL_LOCKED = "select from S.jobs for update"
 
 @contextmanager
 def opened(place: Place, options: str = "") -> Iterator[PostgreSQL]:
-    """Give a handle that has a connection; the server knows it by the name of the schema."""
+    """Yield an open store with a connection; the schema name is its application name."""
     store = place.open(f"&application_name={place.schema}{options}")
     with closing(store):
         store.stats()
@@ -40,7 +40,7 @@ def opened(place: Place, options: str = "") -> Iterator[PostgreSQL]:
 
 
 def terminate(place: Place, which: str = SESSIONS) -> None:
-    """End these sessions, as soon as there are any; return when they are gone."""
+    """Wait for sessions, terminate them, and return when they are gone."""
     pids = until(lambda: place.execute(which, place.schema))
     for (pid,) in pids:
         place.execute("select pg_terminate_backend(%s)", pid)
@@ -49,7 +49,7 @@ def terminate(place: Place, which: str = SESSIONS) -> None:
 
 @contextmanager
 def database(place: Place, options: str = "") -> Iterator[Place]:
-    """Give a database of its own, whose name is that of the schema."""
+    """Create a separate database, named after the schema."""
     place.execute(f"create database {place.schema} {options}")
     yield Place(place.server.replace("/postgres?", f"/{place.schema}?", 1), place.schema)
     place.execute(f"drop database {place.schema} with (force)")
@@ -57,7 +57,7 @@ def database(place: Place, options: str = "") -> Iterator[Place]:
 
 @pytest.fixture
 def role(empty_place: Place) -> Iterator[str]:
-    """A role that may come in once at a time, and makes the store itself."""
+    """A role with a limit of one connection, which creates the store itself."""
     name = empty_place.schema
     empty_place.execute(f"create role {name} login connection limit 1; grant create on database postgres to {name}")
     yield name
@@ -68,7 +68,7 @@ def test_an_idle_connection_that_was_ended_is_noticed_before_it_is_used(place: P
     with opened(place) as store:
         terminate(place)
 
-        # Not repeated: it has to succeed the first time.
+        # Not repeatable: this must succeed at once.
         assert store.reap() == []
 
 
@@ -109,7 +109,7 @@ def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says_a
         with place.begun(ALL_LOCKED):
             with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s: .* or raise '\?timeout='"):
                 settle(impatient, build_completion(taken))
-            # No time-out of any length would let this wait for the lock.
+            # A claim never waits for the lock, whatever the timeout.
             assert take(store) == []
             assert job_of(store, "one").state == "running"
 

@@ -1,4 +1,4 @@
-"""The roles that `tenure sql roles` makes: each can do what is its own, and nothing else."""
+"""The roles of `tenure sql roles` have their documented rights and no others."""
 
 import re
 from collections.abc import Callable
@@ -272,7 +272,7 @@ def test_what_a_caller_has_put_first_on_its_search_path_is_not_used(place: Place
 
 
 def play_through(sql: Functions) -> dict[str, object]:
-    """Call every function; return what they answer."""
+    """Call every function, and return the results."""
     enqueued = sql.value("enqueue", "t", id="a"), sql.enqueue({"type": "t", "id": "b"})[0]["created"]
     first, second = sql.rows("claim", "w", max_jobs=2)
     stale = {**hold_of(first), "fence": 9}

@@ -1,4 +1,4 @@
-"""The tables: what they refuse, how they come to be, and who may."""
+"""The tables: constraints, creation, migration and rights."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def place(empty_place: Place) -> Place:
 
 @pytest.fixture
 def role(place: Place) -> Iterator[str]:
-    """A role that owns nothing, and may log in."""
+    """A login role that owns nothing."""
     role = f"app_{uuid4().hex}"
     place.execute(f"create role {role} login")
     yield role

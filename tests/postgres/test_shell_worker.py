@@ -1,4 +1,4 @@
-"""A worker that is nothing but psql and sh, beside those of Python."""
+"""A worker in psql and sh, beside Python workers."""
 
 import os
 import signal
@@ -26,19 +26,19 @@ NOTE_IT = """
 read -r payload
 printf '%s\\n' "$TENURE_ID $TENURE_FENCE $payload" >> "$DONE"
 """
-"""What is done for a job: a line in a file. A short one is appended at once or not at all."""
+"""The command of a job: append a line to a file. A short line is appended atomically."""
 
 HANG = """
 echo "$TENURE_ID $TENURE_FENCE $TENURE_TOKEN" > "$TOLD"
 read -r _ < "$NEVER"
 """
-"""Tell who holds what, and never end."""
+"""Print the claim, and never exit."""
 
 FAIL = "exit 3"
 
 
 class Shell:
-    """Workers in sh, with the rights of a worker and no others."""
+    """Workers in sh, with the rights of `tenure_worker` only."""
 
     def __init__(self, place: Place, folder: Path) -> None:
         programs = cluster.programs_of(cluster.names()[-1])
@@ -64,7 +64,7 @@ class Shell:
         )
 
     def run(self, command: str) -> None:
-        """Do jobs until there are none; nothing is to be complained of."""
+        """Work until no job is left, and check that no error is printed."""
         process = self.start("sh", "-c", command)
         _, said = process.communicate(timeout=PATIENCE)
         assert (process.returncode, said) == (0, b"")
@@ -78,7 +78,7 @@ def shell(logged_in: LoggedIn, tmp_path: Path) -> Shell:
 
 
 def work_in_python(place: Place, done: Path) -> None:
-    """Do jobs until there are none."""
+    """Work until no job is left."""
     store = place.open("&migrate=never")
     while taken := take(store, limit=2):
         with done.open("a") as lines:

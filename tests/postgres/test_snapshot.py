@@ -1,4 +1,4 @@
-"""While somebody keeps an old snapshot open the server may not remove dead entries; operations do not walk them."""
+"""While an old snapshot keeps the server from removing dead entries, operations do not scan them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def snapshot_held(place: Place) -> Iterator[None]:
 
 
 class Drain:
-    """A worker's way with hints: it passes them back, and from time to time looks at everything."""
+    """Hints as a worker uses them: passed to the next claim, and dropped from time to time."""
 
     def __init__(self, store: PostgreSQL, looks_at_everything: Callable[[], bool]) -> None:
         self._store = store
@@ -47,14 +47,14 @@ class Drain:
 
 
 def every(number: int) -> Callable[[], bool]:
-    """Return what is true each time that it was asked so often."""
+    """Return a function that is true at every n-th call."""
     asked = count(1)
     return lambda: next(asked) % number == 0
 
 
 def costs_with_a_snapshot_held(place: Place, parts: int, looks_at_everything: Callable[[], bool]) -> list[int]:
-    """Return how many pages each part of the jobs cost, one after the other."""
-    # On one connection, whose pages are counted.
+    """Return the number of pages touched for each part of the jobs, in order."""
+    # One connection, whose pages are counted.
     store = place.open("&connections=1")
     try:
         store.migrate()
@@ -68,8 +68,8 @@ def costs_with_a_snapshot_held(place: Place, parts: int, looks_at_everything: Ca
 
 @only_in_all
 def test_with_a_snapshot_held_jobs_cost_the_same_after_many_as_at_the_start(place: Place) -> None:
-    """Takes long: thousands of jobs are done while a snapshot is held."""
-    # A worker on this machine does that many batches within the second after which it looks at everything.
+    """Slow: thousands of jobs are done while a snapshot is held."""
+    # About the number of batches that a worker finishes within a second, after which it drops the hint.
     costs = costs_with_a_snapshot_held(place, PARTS, every(100))
 
     assert costs[-1] <= 1.25 * costs[0]
@@ -77,7 +77,7 @@ def test_with_a_snapshot_held_jobs_cost_the_same_after_many_as_at_the_start(plac
 
 @only_in_all
 def test_without_a_hint_the_dead_entries_are_walked(place: Place) -> None:
-    """Takes long: thousands of jobs are done while a snapshot is held."""
+    """Slow: thousands of jobs are done while a snapshot is held."""
     costs = costs_with_a_snapshot_held(place, 3, every(1))
 
     assert costs[-1] > 1.1 * costs[0]

@@ -1,4 +1,4 @@
-"""`claim.transaction()` on PostgreSQL: nothing is locked while it goes on; it has a session, used again by the next."""
+"""`claim.transaction()` on PostgreSQL: it locks nothing while the block runs, and its session is reused."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -189,7 +189,7 @@ def test_the_callers_statements_run_under_the_settings_of_the_server(claim: tenu
 
 
 def test_a_transaction_may_last_for_several_leases(jobs: tenure.Jobs, database: PostgresDatabase) -> None:
-    """Nothing of the job is locked before the end, so its lease is extended, and nobody has to wait."""
+    """The job is not locked before the commit, so its lease can be extended, and no transaction waits."""
     (claim,) = jobs.claim(lease=1)
     first = leased_until(jobs)
 
@@ -249,7 +249,7 @@ def test_a_commit_whose_answer_is_lost_is_told_and_not_done_twice(postgres: Serv
             claim.transaction() as connection,
         ):
             database.write(connection, claim.id)
-            # From now on all that is left to be asked for is asked on this connection.
+            # From here on all remaining requests use this connection.
             jobs.enqueue("next", id="next", connection=connection)
             proxy.cut(before(from_server("COMMIT", COMMAND_COMPLETE)))
 

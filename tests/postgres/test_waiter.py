@@ -1,4 +1,4 @@
-"""Who of those who wait looks, and when; and what they are told by a ring."""
+"""Which waiter polls and when, and how notifications wake waiters."""
 
 import threading
 import time
@@ -21,12 +21,12 @@ from tenure.errors import StoreUnavailable
 LONG = 120.0
 HOUR = 3600.0
 NOW = 0.0
-"""A wait whose time is over: it has its turn only if it is due."""
+"""A wait whose timeout has passed: it polls only if a poll is due."""
 
 
 @pytest.fixture(autouse=True)
 def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody look because time passes."""
+    """Disable polling by time."""
     monkeypatch.setattr(waiter, "SHORTEST_POLL", HOUR)
     monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
 
@@ -38,7 +38,7 @@ def all_watches() -> WaitGroups:
 
 @pytest.fixture
 def watch(all_watches: WaitGroups) -> WaitGroup:
-    """A watch at which somebody has looked, and found nothing."""
+    """A wait group that has polled once and found nothing."""
     watch = all_watches.group_for(["mail"], ["send"])
     watch.wait_for_turn(NOW)
     watch.record_nothing_found(None, is_notified_in_time=True)
@@ -46,7 +46,7 @@ def watch(all_watches: WaitGroups) -> WaitGroup:
 
 
 class Sent:
-    """What a ringer has sent; the first is held up."""
+    """The notifications sent by a notifier; the first is held up."""
 
     def __init__(self) -> None:
         self.rings: list[Collection[str] | None] = []

@@ -1,4 +1,4 @@
-"""Who was stopped past its lease, and goes on, commits nothing: the effects have one row a job."""
+"""A holder that resumes after lease expiry commits nothing: every job has exactly one effect."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ class Zombies:
         self._process = process
 
     def begin(self) -> None:
-        """Let it claim, and be in the middle of its transactions."""
+        """Let the process claim jobs and open its transactions."""
         self._say("claim")
 
     def wait_until_ready(self) -> None:
@@ -32,7 +32,7 @@ class Zombies:
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def go_on(self) -> list[str]:
-        """Let it go on and end its transactions; return what it says of each."""
+        """Let the process finish its transactions, and return the result of each."""
         os.kill(self._process.pid, signal.SIGCONT)
         self._say("end")
         return self._hear()
@@ -59,7 +59,7 @@ def started(place: Place) -> Iterator[Zombies]:
 
 
 def take_over(jobs: tenure.Jobs, place: Place, number: int) -> None:
-    """Have the effect of so many jobs, as their leases run out."""
+    """Complete a number of jobs, with their effects, as their leases expire."""
     while number > 0:
         for claim in jobs.claim(limit=10, lease=60, wait=1):
             with effect(place.server, place.schema, claim, is_own=False):
@@ -69,7 +69,7 @@ def take_over(jobs: tenure.Jobs, place: Place, number: int) -> None:
 
 @only_in_all
 def test_two_hundred_holders_that_come_back_late_commit_nothing(place: Place) -> None:
-    """Takes long: two hundred processes start."""
+    """Slow: two hundred processes start."""
     number = PROCESSES * HELD
     with tenure.Jobs(place.url) as jobs, ExitStack() as stack:
         jobs.migrate()

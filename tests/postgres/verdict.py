@@ -1,4 +1,4 @@
-"""What the tables say after everything that was done to them: facts that can be compared with what must hold."""
+"""The final content of the tables, as facts that tests compare with the expected ones."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ EFFECTS = """
 
 
 def verdict(place: Place) -> dict[str, Any]:
-    """Return what was found."""
+    """Return the facts."""
     return {
         "states": dict(place.execute(STATES)),
         "happened": dict(place.execute(HAPPENED)),
@@ -60,7 +60,7 @@ def verdict(place: Place) -> dict[str, Any]:
 
 
 def effects(place: Place) -> dict[str, Any]:
-    """Return what is to be said of the effects that the scenes write."""
+    """Return the facts about the effects written by the scenes."""
     ((jobs, writes, stale),) = place.execute(EFFECTS)
     return {"effects": jobs, "writes": writes, "of another claim than the one that completed": stale}
 

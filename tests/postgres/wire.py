@@ -1,7 +1,7 @@
 """The messages of PostgreSQL's protocol, version 3.
 
-A message is a byte for its type, four for its length, and a body. Those with which a client begins have no type. The
-same letter means one thing from the client and another from the server.
+A message is one byte for its type, four bytes for its length, and a body. The first messages of a client have no type.
+The same letter has different meanings from the client and from the server.
 """
 
 from asyncio import IncompleteReadError, StreamReader
@@ -35,7 +35,7 @@ class Message:
 
     @property
     def own_answer(self) -> bytes | None:
-        """Who asks for encryption is told that there is none, and begins again without."""
+        """Reject a request for encryption; the client continues without it."""
         return NO_ENCRYPTION if self.asks_for_encryption else None
 
     @property
@@ -48,13 +48,13 @@ class Message:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What a client that comes says of itself."""
+        """The startup parameters of a client."""
         names_and_values = self.body[LENGTH:].decode().split("\0")
         return dict(zip(names_and_values[::2], names_and_values[1::2], strict=False))
 
 
 async def first_message(reader: StreamReader) -> Message | None:
-    """Read what a client begins with; None if it leaves instead."""
+    """Read the startup message of a client; None if the client disconnects."""
     try:
         return Message("client", "", await _body(reader))
     except IncompleteReadError:
@@ -62,7 +62,7 @@ async def first_message(reader: StreamReader) -> Message | None:
 
 
 async def next_message(reader: StreamReader, sender: Sender) -> Message | None:
-    """Read a whole message; None if there will be none."""
+    """Read a whole message; None at the end of the stream."""
     try:
         type = await reader.readexactly(1)
         return Message(sender, type.decode(), await _body(reader))

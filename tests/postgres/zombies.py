@@ -1,9 +1,9 @@
-"""Holders that are stopped in the middle of their transaction, and go on when others have taken over.
+"""Holders that are stopped inside their transaction, and resume after other workers have taken over.
 
     python -m tests.postgres.zombies URL SERVER SCHEMA NUMBER
 
-For each line of its input the process claims so many jobs, has the effect of each in a transaction of its own, says
-that it is ready, and at the next line brings all of them to their end. Then it says what became of them.
+For each line of input the process claims NUMBER jobs, writes the effect of each in a separate transaction, and prints
+that it is ready. At the next line it ends all transactions and prints their results.
 """
 
 import sys
@@ -20,7 +20,7 @@ LEASE = 600
 
 @contextmanager
 def effect(server: str, schema: str, claim: tenure.Claim, *, is_own: bool) -> Iterator[None]:
-    """Have the effect of a job and its completion in one transaction: the claim's, or one of the caller's own."""
+    """Write the effect of a job and complete it in one transaction: the claim's, or the caller's own."""
     statement = EFFECT.format(schema=schema)
     if not is_own:
         with claim.transaction() as connection:

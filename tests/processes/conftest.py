@@ -1,4 +1,4 @@
-"""A stage, the store on it, and a crew that is gone afterwards."""
+"""Fixtures: a stage with its store, and worker processes that are killed after the test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.processes.stage import Stage, stage_on
 from tests.servers.servers import Servers, shared_names, shared_redis_names
 from tests.tiers import only_in_all
 
-# Of PostgreSQL and of Redis one version: what differs between them is tested where the store is.
+# One version of PostgreSQL and of Redis: tests of the stores cover the differences between versions.
 SERVERS = (shared_names()[-1], shared_redis_names()[-1])
 STORES = (SQLITE, *(pytest.param(each, marks=only_in_all) for each in SERVERS))
 

@@ -1,4 +1,4 @@
-"""Worker processes as a test has them in hand: started, told to end, frozen, killed, and gone afterwards."""
+"""Worker processes that a test starts, stops, freezes and kills."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.processes.stage import PATIENCE, Stage, until
 
 
 class Member:
-    """One worker process. The options are those of `Jobs.work`."""
+    """A worker process with options of `Jobs.work`."""
 
     def __init__(self, stage: Stage, number: int, options: dict[str, Any]) -> None:
         self._log = stage.folder / f"log-{number}"
@@ -35,7 +35,7 @@ class Member:
         self._process.send_signal(number)
 
     def freeze(self) -> None:
-        """Stop it wherever it is; return when it stands still."""
+        """Suspend the process; return once the process is suspended."""
         self.send(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
@@ -47,20 +47,20 @@ class Member:
         return self._process.poll() is not None
 
     def code(self) -> int:
-        """Return its exit code, when it has ended."""
+        """Wait until the process ends; return its exit code."""
         return self._process.wait(PATIENCE)
 
     def summary(self) -> dict[str, int]:
-        """Return what it says that it did, when it has ended."""
+        """Wait until the process ends; return the summary that the worker printed."""
         self.code()
         return {name: int(number) for name, number in json.loads(self._summary.read_text()).items()}
 
     def said(self, what: str) -> list[str]:
-        """Return the lines of its log that contain this."""
+        """Return the log lines with the text."""
         return [line for line in self._log.read_text().splitlines() if what in line]
 
     def says(self, what: str) -> None:
-        """Wait until its log contains this."""
+        """Wait until the log contains the text."""
         until(lambda: self.said(what))
 
     def clear_away(self) -> None:
@@ -75,7 +75,7 @@ class Crew:
         self._members: list[Member] = []
 
     def start(self, **options: Any) -> Member:
-        """Start a worker."""
+        """Start a worker process."""
         self._members.append(Member(self._stage, len(self._members), options))
         return self._members[-1]
 
@@ -86,7 +86,7 @@ class Crew:
 
 @contextmanager
 def crew_on(stage: Stage) -> Iterator[Crew]:
-    """Give a crew; on leaving, none of its workers is left."""
+    """Yield a crew; kill its remaining workers on exit."""
     crew = Crew(stage)
     try:
         yield crew

@@ -1,4 +1,4 @@
-"""What a stage stands on: a store, on a file or on a server, that can be judged afterwards."""
+"""The store of a stage: a SQLite file, a PostgreSQL schema or a Redis prefix, with a check of its content."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ SQLITE = "sqlite"
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A SQLite file, in a folder of its own. Its URL, as any ground's, has an option."""
+    """A SQLite file in a separate folder. The URL of every ground has a query string, to which options can be added."""
 
     folder: Path
 
@@ -32,7 +32,7 @@ class File:
         return f"sqlite:///{self.path}?synchronous=normal"
 
     def verdict(self) -> dict[str, Any]:
-        """Return what the store says after everything that was done to it, and whether it is whole."""
+        """Return the counts of the store, and whether the store is consistent."""
         found = sqlite.verdict(self.path)
         is_whole = found["integrity"] == "ok" and found["numbers are true"] and not found["unpaired rows"]
         return {**found, "is whole": is_whole}
@@ -49,7 +49,7 @@ class Tables:
         return self.place.url
 
     def verdict(self) -> dict[str, Any]:
-        """Return what the store says after everything that was done to it, and whether it is whole."""
+        """Return the counts of the store, and whether the store is consistent."""
         found = postgres.verdict(self.place)
         return {**found, "is whole": not found["faults"]}
 
@@ -65,7 +65,7 @@ class Keys:
         return self.place.url
 
     def verdict(self) -> dict[str, Any]:
-        """Return what the store says after everything that was done to it, and whether it is whole."""
+        """Return the counts of the store, and whether the store is consistent."""
         found = redis.verdict(self.place)
         return {**found, "is whole": not found["faults"]}
 
@@ -79,7 +79,7 @@ def is_redis(store: str) -> bool:
 
 @contextmanager
 def ground_of(store: str, folder: Path, servers: Servers) -> Iterator[Ground]:
-    """Give a new store: `sqlite`, or on a server of this name."""
+    """Yield a new store; `store` is `sqlite` or the name of a server."""
     if store == SQLITE:
         yield new_file(folder)
         return

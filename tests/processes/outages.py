@@ -1,4 +1,4 @@
-"""Stores that go away while a worker runs, each in its own manner, and come back."""
+"""Outages: ways to make a store unavailable for a while."""
 
 import signal
 import sqlite3
@@ -26,7 +26,7 @@ from tests.servers.servers import GIVEN_REDIS, REDIS_CLUSTER, Servers
 
 @contextmanager
 def locked(file: File) -> Iterator[None]:
-    """Hold the file as another program may that has a transaction open."""
+    """Lock the file, as another program with an open transaction does."""
     with closing(sqlite3.connect(file.path, isolation_level=None)) as db:
         db.execute("pragma busy_timeout = 60000")
         db.execute("begin exclusive")
@@ -35,7 +35,7 @@ def locked(file: File) -> Iterator[None]:
 
 @contextmanager
 def moved_away(file: File) -> Iterator[None]:
-    """Have the folder elsewhere, as if its disk were not there."""
+    """Rename the folder of the file, as if its disk were unmounted."""
     elsewhere = file.folder.rename(file.folder.with_name("elsewhere"))
     yield
     elsewhere.rename(file.folder)
@@ -43,7 +43,7 @@ def moved_away(file: File) -> Iterator[None]:
 
 @contextmanager
 def cut_off(proxy: Proxy) -> Iterator[None]:
-    """Have all connections reset, and nobody listen."""
+    """Reset all connections, and refuse new connections."""
     with proxy.refusing():
         proxy.cut_all(reset=True)
         yield
@@ -51,14 +51,14 @@ def cut_off(proxy: Proxy) -> Iterator[None]:
 
 @contextmanager
 def silent(proxy: Proxy) -> Iterator[None]:
-    """Have everything disappear that is sent."""
+    """Drop all messages in both directions."""
     with proxy.black_hole():
         yield
 
 
 @contextmanager
 def stopped(server: OwnServer | OwnRedis) -> Iterator[None]:
-    """Have the server down, as for maintenance."""
+    """Stop the server in order, as for maintenance."""
     server.stop()
     yield
     server.start()
@@ -66,7 +66,7 @@ def stopped(server: OwnServer | OwnRedis) -> Iterator[None]:
 
 @contextmanager
 def killed(server: OwnServer | OwnRedis) -> Iterator[None]:
-    """Have the server die, and come back on what it had written."""
+    """Kill the server; start the server again on the same data."""
     server.kill()
     yield
     server.start()
@@ -78,7 +78,7 @@ OF_SERVERS = {each.__name__: each for each in (stopped, killed)}
 
 
 def outages_of(store: str) -> list[str]:
-    """Return in which manners a store of this kind can be away. A cluster tells where it is, and so has no proxy."""
+    """Return the outages that a store supports. None for a cluster: its nodes announce their own addresses."""
     if store == SQLITE:
         return list(OF_FILES)
     if store == REDIS_CLUSTER:
@@ -88,7 +88,7 @@ def outages_of(store: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Fading:
-    """A store that can be away for a while."""
+    """A store, and the context manager that makes the store unavailable."""
 
     url: str
     away: Callable[[], AbstractContextManager[None]]
@@ -96,7 +96,7 @@ class Fading:
 
 @contextmanager
 def fading(store: str, outage: str, folder: Path, servers: Servers) -> Iterator[Fading]:
-    """Give a new store: `sqlite`, or on a server of this name; it can be away in this manner."""
+    """Yield a new store that supports the outage; `store` is `sqlite` or the name of a server."""
     if outage in OF_FILES:
         file = new_file(folder)
         yield Fading(file.url, partial(OF_FILES[outage], file))
@@ -110,7 +110,7 @@ def fading(store: str, outage: str, folder: Path, servers: Servers) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class Proxied:
-    """A store behind a proxy: by its URL through that, and by the one that leads straight to it."""
+    """A store behind a proxy, with the URL through the proxy and the direct URL."""
 
     proxy: Proxy
     url: str
@@ -119,7 +119,7 @@ class Proxied:
 
 @contextmanager
 def proxied(store: str, servers: Servers) -> Iterator[Proxied]:
-    """Give a new store on the server of this name, behind a proxy."""
+    """Yield a new store on a server, behind a proxy."""
     if is_redis(store):
         redis_server = servers.shared_redis(store)
         with prefixes.new_place(redis_server.url) as prefix, redis.Proxy(redis_server) as redis_proxy:
@@ -131,7 +131,7 @@ def proxied(store: str, servers: Servers) -> Iterator[Proxied]:
 
 
 def sit_out(stage: Stage, away: Callable[[], AbstractContextManager[None]], seconds: float) -> Mapping[str, Any]:
-    """Take the store away from a worker that runs a job, let that end, and bring the store back; tell what was seen."""
+    """Make the store unavailable while a worker runs a job, let the job end, and return what the worker logged."""
     with stage.jobs() as jobs, crew_on(stage) as crew:
         jobs.enqueue("hold", id="before")
         worker = crew.start(timeout=2.0, concurrency=2, lease=90)

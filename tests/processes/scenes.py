@@ -1,6 +1,6 @@
 """Scenes with worker processes: `python -m tests.processes.scenes NAME FOLDER …`.
 
-Each prints what it saw as JSON; the tests look at the store and at what the handlers told.
+A scene prints its result as JSON. The tests check the store and the lines that handlers wrote.
 """
 
 import json
@@ -25,16 +25,16 @@ from tests.processes.tasks import add_tasks
 WORKERS = 3
 AT_ONCE = 4
 FIRST = 1_000
-"""How many jobs are there before the first worker is replaced; the others come in with each one that is."""
+"""Number of jobs that are enqueued before the first worker is replaced; each replacement enqueues more."""
 
 
 def play(name: str, stage: Stage, *arguments: object, timeout: float = LONGEST) -> Any:
-    """Play a scene in a new process, and return what it printed."""
+    """Run a scene in a new process; return its result."""
     return play_in("tests.processes.scenes", name, stage.folder, *arguments, timeout=timeout)
 
 
 def work(folder: str, options: str) -> object:
-    """Be one worker, and tell what was done."""
+    """Run a worker; return its summary."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     told = json.loads(options)
     stage = Stage(Path(folder))
@@ -44,7 +44,7 @@ def work(folder: str, options: str) -> object:
 
 
 def restarts(folder: str, number: str, times: str) -> object:
-    """Replace one worker after the other while jobs come in: start a new one, and tell the oldest to end."""
+    """Replace workers while jobs are enqueued: start a worker, then stop the oldest worker."""
     stage = Stage(Path(folder))
     codes = []
     with stage.jobs() as jobs:
@@ -61,7 +61,7 @@ def restarts(folder: str, number: str, times: str) -> object:
 
 
 def kills(folder: str, number: str, times: str) -> object:
-    """Kill a worker at random again and again while jobs come in; each killed one is replaced."""
+    """Repeatedly kill a random worker while jobs are enqueued, and start another worker."""
     random.seed(7)
     stage = Stage(Path(folder))
     codes = []
@@ -80,7 +80,7 @@ def kills(folder: str, number: str, times: str) -> object:
 
 
 def started(stage: Stage, lease: float) -> int:
-    """Start a worker, and return its process id when it is about to claim."""
+    """Start a worker; return its process id when the worker is about to claim."""
     reader, writer = os.pipe()
     child = fork(partial(work_along, stage, writer, lease))
     os.close(writer)
@@ -116,7 +116,7 @@ def give_load(jobs: tenure.Jobs, number: int) -> None:
 
 
 def parts(number: int, times: int) -> list[int]:
-    """Return so many whole numbers, about equal, that make up this one."""
+    """Split `number` into `times` integers of about equal size."""
     return [number // times + (n < number % times) for n in range(times)]
 
 

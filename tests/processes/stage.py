@@ -1,6 +1,6 @@
-"""The folder in which a scene plays: where its store is, and what its handlers tell of themselves.
+"""The folder of a scene: the URL of the store, and the lines that handlers write.
 
-It is all that the processes of a scene have to know.
+The processes of a scene share nothing else.
 """
 
 import os
@@ -15,14 +15,14 @@ import tenure
 T = TypeVar("T")
 
 URL = "url"
-"""The file that says where the store is."""
+"""Name of the file with the URL of the store."""
 
 PATIENCE = 120.0
-"""Seconds after which something that has to happen counts as not happening."""
+"""Seconds after which a wait fails."""
 
 
 class Line(NamedTuple):
-    """What a handler told: of which run, in which process."""
+    """A line that a handler wrote: the event, the run and the process."""
 
     what: str
     id: str
@@ -36,12 +36,12 @@ class Stage:
 
     @property
     def url(self) -> str:
-        """The URL of the store; it has options."""
+        """The URL of the store, with a query string."""
         return (self.folder / URL).read_text()
 
     @property
     def gate(self) -> Path:
-        """The file for which the handlers that hold wait."""
+        """The file that ends the `hold` handlers: they wait until the file exists."""
         return self.folder / "gate"
 
     @property
@@ -49,11 +49,11 @@ class Stage:
         return self.folder / "log"
 
     def jobs(self, timeout: float = 60.0) -> tenure.Jobs:
-        """Return the store, for one who waits so long for it."""
+        """Open the store with a timeout in seconds."""
         return tenure.Jobs(f"{self.url}&timeout={timeout}")
 
     def tell(self, what: str) -> None:
-        """Write a line about the present run; a process that is killed leaves a whole line or none."""
+        """Write a line about the current run, in one system call: a killed process writes a whole line or none."""
         run = tenure.current()
         line = f"{what} {run.id} {run.fence} {os.getpid()}\n"
         file = os.open(self._told, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -61,7 +61,7 @@ class Stage:
         os.close(file)
 
     def told(self, what: str) -> list[Line]:
-        """Return the lines about this, in the order in which they were written."""
+        """Return the lines about an event in the order of writing."""
         lines = (line.split() for line in self._told.read_text().splitlines()) if self._told.exists() else ()
         return [Line(said, id, int(fence), int(pid)) for said, id, fence, pid in lines if said == what]
 
@@ -71,13 +71,13 @@ class Stage:
 
 
 def stage_on(url: str, folder: Path) -> Stage:
-    """Set a stage in this folder, on the store of this URL."""
+    """Create a stage in a folder, on the store at `url`."""
     (folder / URL).write_text(url)
     return Stage(folder)
 
 
 def until(condition: Callable[[], T]) -> T:
-    """Wait until this is true, and return what it is then."""
+    """Wait until the condition returns a true value; return the value."""
     ends_at = time.monotonic() + PATIENCE
     while not (value := condition()):
         assert time.monotonic() < ends_at, f"the condition did not hold within {PATIENCE:g} s"

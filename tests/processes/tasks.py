@@ -1,4 +1,4 @@
-"""What the workers of the scenes run: handlers that end, that hold, that do not end, and that end their process."""
+"""Tasks of the worker processes: short, waiting, blocking, forking, and fatal to their process."""
 
 import asyncio
 import multiprocessing
@@ -15,13 +15,13 @@ from tests.processes.stage import PATIENCE, Stage
 TICK = 0.01
 AN_HOUR = 3600.0
 LOAD = 0.0, 0.004
-"""Seconds that a job takes of which there are many: from, to."""
+"""Shortest and longest duration, in seconds, of a job that only makes load."""
 ROOM = 2 << 30
-"""Bytes of address space for a process that asks for more."""
+"""Limit of address space, in bytes, for a handler that allocates more."""
 
 
 def add_tasks(jobs: tenure.Jobs, stage: Stage) -> None:
-    """Register them all."""
+    """Register all tasks."""
     _add_load(jobs, stage)
     _add_holders(jobs, stage)
     _add_those_that_block(jobs, stage)
@@ -46,7 +46,7 @@ def _add_load(jobs: tenure.Jobs, stage: Stage) -> None:
 
 
 def _add_holders(jobs: tenure.Jobs, stage: Stage) -> None:
-    """Add handlers that end when the gate is opened, and return the number of their process."""
+    """Register tasks that wait for the gate and return their process id."""
 
     @jobs.task
     def hold() -> int:
@@ -76,12 +76,12 @@ def _add_holders(jobs: tenure.Jobs, stage: Stage) -> None:
 def _add_those_that_block(jobs: tenure.Jobs, stage: Stage) -> None:
     @jobs.task
     def receive_a_signal() -> None:
-        """Take the signal in this thread, as if it came just before the main thread began to wait."""
+        """Deliver the signal to a handler thread, as if it arrived just before the main thread started to wait."""
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
     @jobs.task
     def sleep_on() -> None:
-        """Wait in one call of the system, where nothing can be raised."""
+        """Block in one system call, where Python cannot raise an exception."""
         stage.tell("began")
         time.sleep(AN_HOUR)
 
@@ -101,19 +101,19 @@ def _add_those_that_block(jobs: tenure.Jobs, stage: Stage) -> None:
 def _add_forks(jobs: tenure.Jobs) -> None:
     @jobs.task
     def end_a_child() -> int | None:
-        """Fork a child that would not end, end it, and return its exit code."""
+        """Fork an endless child, terminate the child, and return its exit code."""
         context = multiprocessing.get_context("fork")
         begun = context.Event()
 
         def stay() -> None:
             begun.set()
-            # Not in one: Python does not notice a signal that comes at the brink of it.
+            # Many short sleeps: Python misses a signal that arrives just before a system call blocks.
             while True:
                 time.sleep(0.05)
 
         child = context.Process(target=stay)
         child.start()
-        # Python forgets a signal that comes while it still puts itself in order after the fork.
+        # Python drops signals that arrive before its cleanup after a fork has finished.
         begun.wait(PATIENCE)
         child.terminate()
         child.join(PATIENCE)
@@ -129,9 +129,9 @@ def _add_forks(jobs: tenure.Jobs) -> None:
 
 def _add_poison(jobs: tenure.Jobs, stage: Stage) -> None:
     def begin() -> None:
-        """Wait until other jobs that are due are claimed by this process: they are in its buffer when it dies.
+        """Wait until the process has also buffered other due jobs, so that they are buffered when the process dies.
 
-        After a crash for a moment only: no job may be claimed beside one that has crashed.
+        After a crash, wait only briefly: a job in quarantine runs alone.
         """
         stage.tell("began")
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -156,7 +156,7 @@ def _add_poison(jobs: tenure.Jobs, stage: Stage) -> None:
 
     @jobs.task
     def hoard() -> None:
-        """Ask for more memory than there is."""
+        """Allocate more memory than the limit allows."""
         stage.tell("began")
         resource.setrlimit(resource.RLIMIT_AS, (ROOM, resource.RLIM_INFINITY))
         bytes(ROOM)

@@ -1,4 +1,4 @@
-"""Workers as processes: told to end, killed, frozen, poisoned, and cut off from their store."""
+"""Workers as processes: stopped, killed, frozen, crashed by a job, and cut off from their store."""
 
 import signal
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.servers.servers import Servers
 from tests.tiers import only_in_all
 
 whatever_the_store = pytest.mark.parametrize("ground", [SQLITE], indirect=True)
-"""For what happens between a worker and its handlers, or is decided before any store is asked."""
+"""For tests whose result does not depend on the store."""
 
 
 def job_of(jobs: tenure.Jobs, id: str) -> tenure.Job:
@@ -181,7 +181,7 @@ def test_a_signal_that_does_not_interrupt_the_main_thread_is_noticed(jobs: tenur
 def test_a_handler_that_blocks_the_event_loop_does_not_keep_a_worker_from_ending(
     stage: Stage, jobs: tenure.Jobs, crew: Crew
 ) -> None:
-    """Takes long: the worker waits for a loop that stands still."""
+    """Slow: the worker waits for a blocked event loop."""
     jobs.enqueue("block_the_loop", {"seconds": 3600}, id="blocking")
     worker = crew.start(grace=0.3)
     until(lambda: stage.told("began"))
@@ -221,7 +221,7 @@ def test_the_job_of_a_killed_worker_runs_again_and_its_history_says_why(
 def test_a_job_that_kills_its_worker_fails_after_three_crashes_and_takes_no_other_along(
     jobs: tenure.Jobs, crew: Crew, poison: str, code: int
 ) -> None:
-    """Takes long: four workers start one after the other, and three leases run out."""
+    """Slow: four workers start one after the other, and three leases expire."""
     jobs.enqueue_many(tenure.NewJob("quick") for _ in range(300))
     jobs.enqueue(poison, id="poison", max_crashes=3)
     jobs.enqueue_many(tenure.NewJob("quick", max_crashes=3) for _ in range(300))
@@ -245,7 +245,7 @@ def test_a_job_that_kills_its_worker_fails_after_three_crashes_and_takes_no_othe
 @only_in_all
 @whatever_the_store
 def test_jobs_that_run_beside_one_that_kills_its_worker_are_not_failed_by_it(jobs: tenure.Jobs, crew: Crew) -> None:
-    """Takes long: workers start one after the other, and their leases run out."""
+    """Slow: workers start one after the other, and their leases expire."""
     ids = jobs.enqueue_many(tenure.NewJob("last_a_second", max_crashes=3) for _ in range(2))
     jobs.enqueue("leave", id="poison", max_crashes=3)
     ids += jobs.enqueue_many(tenure.NewJob("last_a_second", max_crashes=3) for _ in range(1))
@@ -297,7 +297,7 @@ def test_a_job_that_asks_for_too_much_memory_fails_and_its_worker_goes_on(jobs: 
 
 @only_in_all
 def test_fifty_restarts_under_load_lose_nothing_and_cost_no_attempt(stage: Stage, ground: Ground) -> None:
-    """Takes long: fifty workers start one after the other."""
+    """Slow: fifty workers start sequentially."""
     seen = play("restarts", stage, 5_000, 50)
 
     found = verdict_of_runs(stage, ground)
@@ -313,7 +313,7 @@ def test_fifty_restarts_under_load_lose_nothing_and_cost_no_attempt(stage: Stage
 
 @only_in_all
 def test_thirty_kills_under_load_lose_nothing_and_each_second_run_has_its_reason(stage: Stage, ground: Ground) -> None:
-    """Takes long: thirty workers are killed and replaced, and leases run out."""
+    """Slow: thirty workers are killed and replaced, and leases expire."""
     seen = play("kills", stage, 3_000, 30)
 
     found = verdict_of_runs(stage, ground)
@@ -351,8 +351,8 @@ def test_the_late_result_of_a_frozen_worker_is_refused(stage: Stage, jobs: tenur
 def test_a_handler_that_lets_nothing_else_run_for_longer_than_its_lease_keeps_its_job(
     jobs: tenure.Jobs, crew: Crew, kind: str
 ) -> None:
-    """Takes long: a handler blocks its process for longer than a lease."""
-    # By two seconds: a rival looks every second.
+    """Slow: a handler blocks its process for longer than a lease."""
+    # Two seconds longer than the lease: the second worker claims every second.
     jobs.enqueue(kind, {"seconds": 7}, id="job")
     busy, rival = crew.start(lease=5), crew.start(lease=5)
 
@@ -374,7 +374,7 @@ def test_a_handler_that_lets_nothing_else_run_for_longer_than_its_lease_keeps_it
 def test_a_worker_tells_once_that_its_store_is_gone_and_goes_on_when_it_is_back(
     folder: Path, servers: Servers, store: str, outage: str
 ) -> None:
-    """Takes long: the store is away for a second, and the worker backs off."""
+    """Slow: the store is unavailable for a second, and the worker backs off."""
     with fading(store, outage, folder, servers) as made:
         seen = sit_out(stage_on(made.url, folder), made.away, seconds=1)
 

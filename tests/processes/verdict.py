@@ -1,4 +1,4 @@
-"""What the store says after the workers were restarted or killed, beside what the handlers told."""
+"""Compare the store with the lines that handlers wrote, after workers were restarted or killed."""
 
 from collections import defaultdict
 from typing import Any
@@ -9,7 +9,7 @@ from tests.processes.stage import Stage
 
 
 def verdict_of_runs(stage: Stage, ground: Ground) -> dict[str, Any]:
-    """Return what was found."""
+    """Return the counts of the store and of the runs."""
     began: dict[str, list[int]] = defaultdict(list)
     for line in stage.told("began"):
         began[line.id].append(line.fence)
@@ -25,6 +25,6 @@ def verdict_of_runs(stage: Stage, ground: Ground) -> dict[str, Any]:
 
 
 def is_explained(job: tenure.Job, fences: list[int]) -> bool:
-    """Tell whether each run but the one that completed the job is one whose lease ran out, as the history says."""
+    """Return whether the history shows an expired lease for every run except the run that completed the job."""
     expired = {ending.fence for ending in job.history if ending.outcome is tenure.Outcome.EXPIRED}
     return len(set(fences)) == len(fences) and set(fences) - expired == {job.fence}

@@ -1,4 +1,4 @@
-"""Something that is protected, and how its protection is taken away."""
+"""A guard: a source text that protects a guarantee, and the text that disables the protection."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
-"""Long runs on PostgreSQL, of each version: a snapshot that is held all the time, and many who name the same jobs.
+"""Long runs on each PostgreSQL version: with an open snapshot, and with many clients that name the same jobs.
 
-Run with `./dev prove postgres`; `JOBS=1000000 SECONDS=120 ./dev prove postgres` for longer. The report is kept in
+Run with `./dev prove postgres`; `JOBS=1000000 SECONDS=120 ./dev prove postgres` for longer. The report is written to
 `results/`.
 """
 
@@ -20,11 +20,11 @@ from tests.servers.servers import running_servers
 JOBS = int(os.environ.get("JOBS", "300000"))
 SECONDS = float(os.environ.get("SECONDS", "20"))
 MOST = 1.25
-"""How much more the last jobs may cost than the first."""
+"""Largest cost of the last jobs, as a multiple of the cost of the first jobs."""
 
 
 def as_often_as_a_worker() -> Callable[[], bool]:
-    """Return what is true once for each while after which a worker looks at everything."""
+    """Return a function that returns True once per `HINT_TTL`, when a worker scans without a hint."""
     looked_at = time.monotonic()
 
     def is_time() -> bool:

@@ -1,4 +1,4 @@
-"""What a proof has shown: printed as it comes, and kept as data in `results/`."""
+"""The report of a proof: printed line by line, and written as JSON to `results/`."""
 
 import argparse
 import json
@@ -20,11 +20,11 @@ from tests.servers.servers import REDIS_CLUSTER
 RESULTS = Path(__file__).parent / "results"
 
 Part = tuple[dict[str, bool], Mapping[str, Any]]
-"""What holds, and what was found."""
+"""The checked statements, and the measured values."""
 
 
 def store_from_arguments() -> str:
-    """Return the store that the command line names."""
+    """Return the store from the command line."""
     parser = argparse.ArgumentParser()
     stores = [SQLITE, *cluster.names(), *redis_servers.names(), REDIS_CLUSTER]
     parser.add_argument("--store", choices=stores, default=SQLITE)
@@ -32,7 +32,7 @@ def store_from_arguments() -> str:
 
 
 class Report:
-    """The proof of this name, on the default store or the one that is named; `told` is how much was asked of it."""
+    """The report of a named proof on a store; `told` contains the parameters of the run."""
 
     def __init__(self, name: str, told: Mapping[str, Any], store: str = SQLITE) -> None:
         self._path = RESULTS / (f"{name}.json" if store == SQLITE else f"{name}-{store}.json")
@@ -42,14 +42,14 @@ class Report:
         self._found: dict[str, Any] = {}
 
     def add(self, part: str, holds: Mapping[str, bool], found: Mapping[str, Any]) -> None:
-        """Say what holds, and keep what was found."""
+        """Print the statements; store the statements and values."""
         for what, it_holds in holds.items():
             print(f"{'ok  ' if it_holds else 'FAIL'} {what}", flush=True)
         self._holds |= holds
         self._found[part] = found
 
     def end(self, summary: str) -> int:
-        """Write it, and return the exit code."""
+        """Write the report; return the exit code."""
         seconds = round(time.monotonic() - self._started)
         written = {
             **self._told,

@@ -1,7 +1,7 @@
-"""Many restarts and kills of workers under load, and a long outage of their store. Nothing may be lost or done twice.
+"""Many restarts and kills of workers under load, and a long outage of the store: no job is lost or completed twice.
 
 Run with `./dev prove restarts`, on a server with `--store postgres-18` or `--store valkey-9`; `RESTARTS=1000 KILLS=1000
-OUTAGE=300` before it for longer. The report is kept in `results/`.
+OUTAGE=300` before it for longer. The report is written to `results/`.
 """
 
 import os
@@ -24,7 +24,7 @@ RESTARTS = int(os.environ.get("RESTARTS", "200"))
 KILLS = int(os.environ.get("KILLS", "200"))
 OUTAGE = float(os.environ.get("OUTAGE", "30"))
 JOBS = 60
-"""How many jobs come in for each restart and each kill."""
+"""Number of jobs per restart and per kill."""
 LONGEST = 3600.0
 
 
@@ -72,7 +72,7 @@ def outage(stage: Stage, made: Fading, kind: str) -> Part:
 
 
 def parts(store: str, servers: Servers) -> Iterator[tuple[str, Part]]:
-    """Yield what each part shows, each on a store of its own."""
+    """Run each part on a separate store; yield its name and result."""
     for part in (restarts, kills):
         with new_folder() as folder, ground_of(store, folder, servers) as ground:
             yield part.__name__, part(stage_on(ground.url, folder), ground)

@@ -1,7 +1,7 @@
-"""A long storm: many processes on one store, killed at random again and again. Nothing may be lost or done twice.
+"""A long storm: many processes on one store, killed at random. No job is lost or completed twice.
 
 Run with `./dev prove storm`, on a server with `--store postgres-18` or `--store valkey-9`; `JOBS=500000 KILLS=1000`
-before it for longer. The report is kept in `results/`.
+before it for longer. The report is written to `results/`.
 """
 
 import os
@@ -28,7 +28,7 @@ LONGEST = 3600.0
 
 
 def storm(store: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what was played, and what was found."""
+    """Run the storm; return its result and the content of the store."""
     told = (JOBS, WORKERS, KILLS)
     with (
         running_servers() as servers,

@@ -1,1 +1,1 @@
-"""Proxies between clients and a server that can be told to break, whatever is spoken through them."""
+"""Proxies between clients and a server that break connections at chosen messages, for any protocol."""

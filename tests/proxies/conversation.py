@@ -1,6 +1,6 @@
-"""One connection of a client through a proxy: two ends, and a pump in each direction.
+"""One client connection through a proxy: two sockets, and a task that copies messages in each direction.
 
-Everything here runs on the event loop of the proxy, so between two awaits nothing else happens.
+All code runs on the event loop of the proxy: code between two awaits is atomic.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tests.proxies.wire import Message, Sender, Wire
 
 WITHOUT_LINGERING = struct.pack("ii", 1, 0)
 CLOSING = 5.0
-"""Seconds for which a side that reads no more may keep us from closing in order."""
+"""Seconds to wait for an orderly close when a peer does not read."""
 
 
 class End(NamedTuple):
@@ -41,18 +41,18 @@ class Conversation:
         self.has_lost_something = False
 
     async def run(self) -> None:
-        """Let messages pass until one side leaves, or it is cut."""
+        """Copy messages until a peer disconnects or the proxy cuts the connection."""
         self._pumps.append(asyncio.create_task(self._begin()))
         await self._over.wait()
         for each in self._pumps:
             each.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
-        # In order, whatever the client sees: a reset might take from the server what it has not read.
+        # Close the server side in order: a reset could discard data that the server has not read.
         if self._server is not None:
             if any(cut.seen_off for cut in self._cuts):
                 await see_off(self._server)
             await close(self._server.writer)
-        # Who sees the end may ask at once whether it was this cut.
+        # Mark the cuts before the client can see the close, because the test may check them at once.
         for cut in self._cuts:
             cut.mark_done()
         if self._is_reset:
@@ -60,12 +60,12 @@ class Conversation:
         await close(self._client.writer)
 
     def end(self, *, reset: bool) -> None:
-        """Close both sides; the client may see it as a reset."""
+        """Close both sides; with `reset`, the client gets a connection reset."""
         self._is_reset = reset
         self._over.set()
 
     def catch_up(self) -> None:
-        """Let pass what was held back."""
+        """Forward the messages that were held."""
         kept, self._kept = self._kept, []
         for message in kept:
             self._write(message)
@@ -85,7 +85,7 @@ class Conversation:
             await self._pump("client", self._client.reader)
 
     async def _first(self) -> Message | None:
-        """Return the message that is meant for the server; None if the client leaves, or it is swallowed."""
+        """Return the first message to forward; None if the client disconnects or the message is dropped."""
         while (message := await self._wire.first_message(self._client.reader)) is not None:
             if self._swallow(message):
                 return None
@@ -97,7 +97,7 @@ class Conversation:
     async def _pump(self, sender: Sender, source: StreamReader) -> None:
         with suppress(OSError):
             while (message := await self._wire.next_message(source, sender)) is not None:
-                # What is read already is not passed on behind a cut.
+                # After a cut, drop messages that were already read.
                 if self._over.is_set():
                     return
                 if not self._swallow(message):
@@ -105,7 +105,7 @@ class Conversation:
         self._see_off(sender)
 
     def _see_off(self, sender: Sender) -> None:
-        """Tell the other side that this one left, unless it cannot be told now."""
+        """End the conversation because `sender` disconnected, unless messages are held or dropped."""
         self._has_server_left = self._has_server_left or sender == "server"
         is_held = sender == "server" and self._kept
         if not is_held and not self._is_lost():
@@ -139,18 +139,18 @@ class Conversation:
                 order.mark_done()
 
     def _swallow(self, message: Message) -> bool:
-        """Tell whether this message disappears."""
+        """Return whether the message is dropped; record the dropped message."""
         if self._is_lost():
             self._script.swallowed.append(message)
         return self.has_lost_something
 
     def _is_lost(self) -> bool:
-        """Tell whether what comes now disappears. When anything has, so does all that follows."""
+        """Return whether messages are dropped now. After the first dropped message, all messages are dropped."""
         self.has_lost_something = self.has_lost_something or self._script.is_silent
         return self.has_lost_something
 
     def _write(self, message: Message) -> None:
-        # Recorded first: whoever has received it may ask at once.
+        # Record first: the test may check `passed` as soon as the receiver has the message.
         self._script.passed.append(message)
         self._target_of(message).write(message.octets)
 
@@ -163,7 +163,7 @@ class Conversation:
 
 def reset(writer: StreamWriter) -> None:
     connection: socket.socket | None = writer.get_extra_info("socket")
-    # The other side may have ended it already; with TLS there is no socket any more then.
+    # The peer may have closed the connection; with TLS the socket is then gone.
     with suppress(OSError):
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, WITHOUT_LINGERING)
@@ -171,7 +171,7 @@ def reset(writer: StreamWriter) -> None:
 
 
 async def see_off(end: End) -> None:
-    """Say no more, and wait until the other side has left."""
+    """Half-close the connection; wait until the peer closes it."""
     with suppress(OSError):
         async with asyncio.timeout(CLOSING):
             end.writer.write_eof()

@@ -1,4 +1,4 @@
-"""The points between messages at which something can happen."""
+"""Points in a message stream at which a proxy acts."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,18 +23,18 @@ class Pattern:
 
 
 def from_client(text: str = "", type: str | None = None) -> Pattern:
-    """Match messages of a client that contain this text, in capitals or not."""
+    """Match client messages that contain the text, ignoring case."""
     return Pattern("client", text, type)
 
 
 def from_server(text: str = "", type: str | None = None) -> Pattern:
-    """Match messages of the server that contain this text, in capitals or not."""
+    """Match server messages that contain the text, ignoring case."""
     return Pattern("server", text, type)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where something happens: before, within or after the message that is the `number`-th to match."""
+    """A point before, within or after the `number`-th matching message."""
 
     place: Place
     pattern: Pattern
@@ -42,15 +42,15 @@ class Point:
 
 
 def before(pattern: Pattern, number: int = 1) -> Point:
-    """The message does not pass any more."""
+    """Act before the message: the proxy does not forward it."""
     return Point("before", pattern, number)
 
 
 def within(pattern: Pattern, number: int = 1) -> Point:
-    """One half of the message still passes."""
+    """Act within the message: the proxy forwards its first half."""
     return Point("within", pattern, number)
 
 
 def after(pattern: Pattern, number: int = 1) -> Point:
-    """The message is the last that passes."""
+    """Act after the message: the proxy forwards it and then acts."""
     return Point("after", pattern, number)

@@ -1,12 +1,12 @@
-"""A proxy between clients and a server that can be told to break, message by message.
+"""A proxy between clients and a server that cuts, holds or drops messages at chosen points.
 
     with Proxy(WIRE, behind) as proxy:
         cut = proxy.cut(before(from_server("COMMIT")))
         use(proxy.port)
         cut.wait()
 
-It listens on a port of the loopback interface, and runs in a thread of its own. What it was told holds for all of its
-connections, and each order is carried out once.
+The proxy listens on a loopback port and runs in a separate thread. An order applies to all connections and is carried
+out once.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from tests.servers.addresses import LOOPBACK, free_port
 T = TypeVar("T")
 
 Behind = Path | tuple[str, int]
-"""Where the server listens: at a socket, or on a port of a host."""
+"""Address of the server: a socket path, or host and port."""
 
 
 class Reachable(Protocol):
-    """A server as far as a proxy knows it."""
+    """The part of a server that a proxy uses."""
 
     @property
     def url(self) -> str: ...
@@ -40,7 +40,7 @@ class Reachable(Protocol):
 
 class Proxy:
     def __init__(self, wire: Wire, behind: Behind, tls: SSLContext | None = None) -> None:
-        """With `tls` it speaks that with clients, from the first byte on; with the server it never does."""
+        """With `tls`, use TLS with clients from the first byte; the connection to the server never uses TLS."""
         self._wire = wire
         self._behind = behind
         self._tls = tls
@@ -53,12 +53,12 @@ class Proxy:
 
     @property
     def passed(self) -> list[Message]:
-        """The messages that were passed on whole, in this order."""
+        """The messages that were forwarded completely, in order."""
         return list(self._script.passed)
 
     @property
     def swallowed(self) -> list[Message]:
-        """The messages that disappeared in a black hole, in this order."""
+        """The messages that `black_hole` dropped, in order."""
         return list(self._script.swallowed)
 
     def __enter__(self) -> Self:
@@ -73,23 +73,24 @@ class Proxy:
         self._loop.close()
 
     def cut(self, point: Point, *, reset: bool = False, seen_off: bool = False) -> Cut:
-        """Close the connection on which this point is reached: in order, or with a reset.
+        """Close the connection that reaches the point: in order, or with a reset.
 
-        The server learns of it first. With `seen_off` the client does only when the server has ended the session.
+        The server side closes first. With `seen_off`, the client side closes only after the server has ended the
+        session.
         """
         cut = Cut(point, reset=reset, seen_off=seen_off)
         self._do(self._add(cut))
         return cut
 
     def cut_all(self, *, reset: bool = False) -> None:
-        """Close all connections now; new ones are welcome."""
+        """Close all connections now; accept new connections."""
         self._do(self._end(self._conversations, reset=reset))
 
     @contextmanager
     def holding(self, point: Point | None = None) -> Iterator[Hold]:
-        """Keep back what the server sends, on all connections, from this point or from now on; the server goes on.
+        """Hold the server's messages on all connections, from the point or from now on; the server continues to work.
 
-        On leaving all that was kept back passes.
+        On exit, the held messages are forwarded.
         """
         hold = Hold(point or before(from_server()))
         if hold.point.place == "within":
@@ -102,7 +103,7 @@ class Proxy:
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """Refuse new connections, as if nobody listened. Those that there are stay."""
+        """Refuse new connections; keep existing connections."""
         self._do(self._refuse())
         try:
             yield
@@ -111,10 +112,9 @@ class Proxy:
 
     @contextmanager
     def black_hole(self) -> Iterator[None]:
-        """Let everything disappear, on either side: new connections are accepted, and nothing is ever answered.
+        """Drop all messages in both directions; accept new connections and never respond.
 
-        Nobody learns that the other side has left. Connections on which something disappeared do not come back: when
-        this is over they are reset.
+        A peer is not told that the other peer has disconnected. On exit, connections with dropped messages are reset.
         """
         self._do(self._begin_silence())
         try:
@@ -133,7 +133,7 @@ class Proxy:
             return
         for each in self._listener.sockets:
             self._loop.remove_reader(each)
-        # Whoever was accepted just now becomes a conversation while there is a listener, or else stays open for ever.
+        # Let asyncio hand over accepted sockets before the listener closes: otherwise they would stay open for ever.
         await asyncio.sleep(0)
         self._listener.close()
 
@@ -175,7 +175,7 @@ class Proxy:
     async def _close(self) -> None:
         await self._refuse()
         await self._end(self._conversations, reset=True)
-        # Connections that were about to be accepted.
+        # Tasks of connections that asyncio was about to accept.
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for each in others:
             each.cancel()

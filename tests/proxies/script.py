@@ -1,4 +1,4 @@
-"""What a proxy was told to do, and what passed through it: what is decided, without the sockets."""
+"""The orders of a proxy and the messages that it has seen, without sockets."""
 
 import threading
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from tests.proxies.points import Point
 from tests.proxies.wire import Message
 
 PATIENCE = 120.0
-"""Seconds after which something that has to happen counts as not happening."""
+"""Seconds after which a wait fails."""
 
 
 class Order:
-    """Something that happens once, when a point is reached."""
+    """An action that a proxy takes once, at a point."""
 
     def __init__(self, point: Point) -> None:
         self.point = point
@@ -23,14 +23,14 @@ class Order:
         return self._done.is_set()
 
     def wait(self) -> None:
-        """Return when it has happened."""
+        """Wait until the order has been carried out."""
         assert self._done.wait(PATIENCE), f"{self.point} was not reached within {PATIENCE:g} s"
 
     def mark_done(self) -> None:
         self._done.set()
 
     def count(self, message: Message) -> bool:
-        """Count this message, and tell whether it is the one that was named."""
+        """Count the message if it matches; return whether the point is reached."""
         if not self.point.pattern.matches(message):
             return False
         self._left -= 1
@@ -38,9 +38,9 @@ class Order:
 
 
 class Cut(Order):
-    """The end of the connection on which its point is reached. It is done before the client sees it.
+    """Close the connection that reaches the point. The order is marked as done before the client sees the close.
 
-    If it is `seen_off`, the server has let go of everything by then.
+    With `seen_off`, the server has already ended the session and released its locks.
     """
 
     def __init__(self, point: Point, *, reset: bool, seen_off: bool) -> None:
@@ -50,7 +50,7 @@ class Cut(Order):
 
 
 class Hold(Order):
-    """From its point on nothing from the server reaches any client, until it is released."""
+    """Hold all server messages from the point until the hold is released."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Script:
     is_silent: bool = False
 
     def reached_by(self, message: Message) -> list[Order]:
-        """Return the orders whose point is at this message, and forget them."""
+        """Remove and return the orders whose point is at the message."""
         reached = [each for each in self.orders if each.count(message)]
         self.orders = [each for each in self.orders if each not in reached]
         return reached

@@ -1,4 +1,4 @@
-"""What a proxy has to know of a protocol: where a message ends, and what it is."""
+"""The parts of a protocol that a proxy needs: framing and message types."""
 
 from asyncio import StreamReader
 from collections.abc import Awaitable, Callable
@@ -14,24 +14,24 @@ class Message(Protocol):
 
     @property
     def type(self) -> str:
-        """What kind of message it is, in the words of the protocol."""
+        """The message type, as the protocol names it."""
 
     @property
     def body(self) -> bytes:
-        """What it says."""
+        """The content of the message."""
 
     @property
     def octets(self) -> bytes:
-        """The whole of it, as it passes."""
+        """The complete message as sent."""
 
     @property
     def own_answer(self) -> bytes | None:
-        """What the proxy itself says to a client that begins with this; None if it is meant for the server."""
+        """The response of the proxy itself to a first message; None to forward the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How the first message of a client is read, and any other. None is read when there will be no more."""
+    """Functions that read the first message of a client and all further messages. None means end of stream."""
 
     first_message: Callable[[StreamReader], Awaitable[Message | None]]
     next_message: Callable[[StreamReader, Sender], Awaitable[Message | None]]

@@ -1,4 +1,4 @@
-"""A server as the store asks it, and what is said when it cannot."""
+"""A `Server` for tests, and the errors that it raises."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ def server_at(url: str) -> Server:
 
 @contextmanager
 def opened(url: str) -> Iterator[Server]:
-    """Give a server that was reached before."""
+    """Yield a server that has been connected before."""
     with closing(server_at(url)) as server:
         server.run(script("return 1"), [])
         yield server
@@ -32,14 +32,14 @@ def count(server: Server) -> Any:
 
 
 def refusal_of(server: Server, asked: Script = COUNT, *, may_repeat: bool = True) -> TenureError:
-    """Return why it cannot be asked."""
+    """Return the error of a request."""
     with pytest.raises(TenureError) as raised:
         server.run(asked, [1], may_repeat=may_repeat)
     return raised.value
 
 
 def refusal_at(url: str) -> TenureError:
-    """Return why one who was not there before cannot ask it."""
+    """Return the error of the first request of a new server."""
     with closing(server_at(url)) as server:
         return refusal_of(server)
 

@@ -1,4 +1,4 @@
-"""A store of its own for each test, on each server that stands alone."""
+"""A separate store for each test, on each single server."""
 
 from collections.abc import Iterator
 
@@ -12,14 +12,14 @@ from tests.servers.servers import Servers, shared_redis_clusters, shared_redis_n
 
 @pytest.fixture
 def place(redis_server: RedisServer) -> Iterator[Place]:
-    """A prefix on a server that others use too."""
+    """A prefix on a shared server."""
     with new_place(redis_server.url) as place:
         yield place
 
 
 @pytest.fixture(params=[*shared_redis_names(), *shared_redis_clusters()])
 def anywhere(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Place]:
-    """A prefix on a server that others use too, and in a cluster."""
+    """A prefix on a shared server, and in a cluster."""
     with new_place(servers.shared_redis(request.param).url) as place:
         yield place
 

@@ -1,4 +1,4 @@
-"""All that a store has on its server, read with plain commands when nobody writes."""
+"""Read all keys of a store with plain commands, while no process writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ SETS = ("open", "paused")
 
 
 class Row(NamedTuple):
-    """What changes of a job, as texts."""
+    """The mutable fields of a job, as text."""
 
     state: str
     lane: str
@@ -70,12 +70,12 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What is stored, by the short name of the key."""
+    """The contents of the keys, by short name."""
 
     keys: frozenset[str]
     hashes: Mapping[str, Mapping[str, str]]
     lines: Mapping[str, Mapping[str, int]]
-    """Of each sorted set its members, with their scores."""
+    """The members of each sorted set, with scores."""
     sets: Mapping[str, frozenset[str]]
 
     def rows(self) -> dict[str, Row]:

@@ -1,4 +1,4 @@
-"""How much a script has to do, counted within it: its commands, and the values that go into these and come out."""
+"""Count the work of a script from inside: its commands, with their arguments and results."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ return { done, answer }
 
 @cache
 def counted(script: Script) -> Script:
-    """Return a script that does the same, and tells how much that was."""
+    """Return a script that does the same and also returns the count."""
     text = COUNTED % script.text
     return replace(script, text=text, sha=hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
@@ -63,7 +63,7 @@ class CountingServer(Server):
 
 
 class CountingStore(Redis):
-    """A store that knows how much its scripts have done."""
+    """A store that counts the work of its scripts."""
 
     def __init__(self, place: Place, clock: Clock) -> None:
         super().__init__(place.url, clock=clock)
@@ -72,13 +72,13 @@ class CountingStore(Redis):
         self._waiter = JobWaiter(self._server)
 
     def cost(self, action: Callable[["CountingStore"], object]) -> int:
-        """Return how much had to be done for this."""
+        """Return the work of an action."""
         before = self._server.done
         action(self)
         return self._server.done - before
 
     def cost_of_a_request(self, action: Callable[["CountingStore"], object]) -> float:
-        """Return how much had to be done for each request that this made, however many these were."""
+        """Return the work of each request of an action."""
         before, requests = self._server.done, self._server.requests
         action(self)
         return (self._server.done - before) / (self._server.requests - requests)

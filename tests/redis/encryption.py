@@ -1,6 +1,6 @@
-"""TLS for a proxy before a server: those of the wheels are built without it.
+"""TLS for a proxy in front of a server: the servers from the wheels are built without TLS.
 
-The key is no secret, and the certificate says 127.0.0.1 for a hundred years. Both were made with openssl.
+The key is not secret. The certificate is for 127.0.0.1 and valid for a hundred years. Both come from openssl.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ CERTIFICATE = FOLDER / "certificate.pem"
 
 
 def own_tls() -> SSLContext:
-    """Return TLS with this certificate, which clients trust who name it as that of an authority."""
+    """Return a TLS context with this certificate. Clients trust it if they use it as CA certificate."""
     context = SSLContext(PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE, FOLDER / "key.pem")
     return context

@@ -1,4 +1,4 @@
-"""Every operation of the store, to be done with jobs in every state."""
+"""Every operation of the store, for a store with jobs in every state."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -25,7 +25,7 @@ SCRIPTS = sorted(path.name.removesuffix(".lua") for path in FOLDER.iterdir() if 
 
 BEAT = Heartbeat(name="w", host="h", pid=1, version="1")
 AWAITED = "awaited"
-"""A queue that has no jobs, and that somebody waits for."""
+"""A queue without jobs, with a registered waiter."""
 
 
 def come_and_go(store: Redis) -> None:
@@ -70,7 +70,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def filled(store: Redis, clock: Clock) -> Held:
-    """Store jobs that are held, expired, due, scheduled, completed and failed; return the claims that are held."""
+    """Store held, expired, due, scheduled, completed and failed jobs; return the held claims."""
     store.enqueue([build_record(id="completed", key="done"), build_record(id="failed", key="failed")])
     first, second = take(store, limit=2)
     settle(store, build_completion(first, result="fine"))

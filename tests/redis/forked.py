@@ -1,4 +1,4 @@
-"""A process that forks while it asks and listens: `python -m tests.redis.forked URL` prints what it saw as JSON."""
+"""A process that forks during requests: `python -m tests.redis.forked URL` prints the result as JSON."""
 
 import json
 import os
@@ -17,7 +17,7 @@ NAME = "family"
 
 
 class Family:
-    """A server and a listener as a parent and its child have them, and a client to look at both."""
+    """A server and a listener in a parent and its child, and a client to inspect both."""
 
     def __init__(self, url: str) -> None:
         self.server = Server(address_of(f"{url}&client_name={NAME}", url), clock=None)
@@ -47,7 +47,7 @@ class Family:
 
 
 def in_a_child(family: Family, parents: set[str]) -> int:
-    """Ask and listen, in a child; return how it ended."""
+    """Send a request and listen in a child; return its exit status."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

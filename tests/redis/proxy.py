@@ -1,11 +1,11 @@
-"""A proxy between clients and a Redis server that can be told to break, message by message.
+"""A proxy between clients and a Redis server that can break connections at a chosen message.
 
     with Proxy(server) as proxy:
         cut = proxy.drop_answer("EVALSHA")
         use(proxy.url)
         cut.wait()
 
-What is not named here, such as to hold answers back or to refuse connections, every proxy can.
+The base class has the other faults, such as delayed responses and rejected connections.
 """
 
 from pathlib import Path
@@ -40,7 +40,7 @@ class Proxy(proxy.Proxy):
         return with_prefix(self.url, prefix)
 
     def drop_answer(self, to: str, number: int = 1) -> Cut:
-        """Let the `number`-th of these requests be done, and cut the connection instead of passing the answer on."""
+        """Pass the `number`-th of these requests on, and cut the connection instead of returning the response."""
         return self.cut(after(from_client(type=to), number), seen_off=True)
 
     def drop_request(self, name: str, number: int = 1) -> Cut:

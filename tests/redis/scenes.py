@@ -1,7 +1,7 @@
-"""Scenes with processes of their own, to race, be killed or lose their server: `python -m tests.redis.scenes NAME …`.
+"""Scenes with several processes that race, are killed or lose their server: `python -m tests.redis.scenes NAME …`.
 
-Each gets the server, the prefix, and a folder for what the processes tell of themselves. It plays in a process that has
-no threads and nothing open, and prints what it saw as JSON; the tests look at the keys.
+Each scene gets the server, the prefix, and a folder for the logs of the processes. It runs in a process without threads
+and open connections, and prints its result as JSON; the tests check the keys.
 """
 
 import json
@@ -33,18 +33,18 @@ PATIENT = NewJob("work", max_attempts=None, max_crashes=1_000)
 
 
 def play(name: str, place: Place, folder: Path, *arguments: object, timeout: float = LONGEST) -> Any:
-    """Play a scene in a new process, and return what it printed."""
+    """Run a scene in a new process, and return its output."""
     return play_in("tests.redis.scenes", name, place.server, place.prefix, folder, *arguments, timeout=timeout)
 
 
 def race(place: Place, witness: Witness, number: str, processes: str) -> object:
-    """Let processes claim and complete all jobs as fast as they can, and tell of each."""
+    """Run processes that claim and complete all jobs as fast as possible, and log each job."""
     fill(place, int(number))
     return wait_for([fork(partial(take_all, place, witness)) for _ in range(int(processes))])
 
 
 def take_all(place: Place, witness: Witness) -> None:
-    """Claim until nobody else leaves anything."""
+    """Claim until no job is left."""
     random.seed(os.getpid())
     store = place.open()
     claimed = store.claim(asked := request())
@@ -56,7 +56,7 @@ def take_all(place: Place, witness: Witness) -> None:
 
 
 def storm(place: Place, witness: Witness, number: str, workers: str, kills: str) -> object:
-    """Let workers drain the store, and kill one at random, again and again; each killed one is replaced."""
+    """Run workers that drain the store; kill random workers, and replace them."""
     random.seed(7)
     fill(place, int(number))
     told, telling = os.pipe()
@@ -73,7 +73,7 @@ def storm(place: Place, witness: Witness, number: str, workers: str, kills: str)
 
 
 def drain(place: Place, witness: Witness, telling: int) -> None:
-    """Claim and complete until every job is finished, one way or the other."""
+    """Claim and complete until every job is finished."""
     random.seed(os.getpid())
     with tenure.Jobs(place.url) as jobs:
         while any(row.due or row.running for row in jobs.stats().rows):
@@ -88,7 +88,7 @@ def drain(place: Place, witness: Witness, telling: int) -> None:
 
 
 def zombies(place: Place, witness: Witness, number: str) -> object:
-    """Freeze processes that hold jobs, let others finish these, and wake the frozen; tell what these were told."""
+    """Freeze processes that hold jobs, finish the jobs elsewhere, and resume the processes; return their results."""
     fill(place, int(number))
     held, holding = os.pipe()
     dawn, night = os.pipe()
@@ -107,7 +107,7 @@ def zombies(place: Place, witness: Witness, number: str) -> object:
 
 
 def hold_until_dawn(place: Place, witness: Witness, holding: int, dawn: int, night: int) -> None:
-    """Keep a job, until frozen; when others go on, complete it as if nothing had happened."""
+    """Hold a job until frozen; after the resume, complete the job."""
     os.close(night)
     with tenure.Jobs(place.url) as jobs, jobs.claim(lease=4) as (claim,):
         witness.tell("did", [(claim.id, claim.fence)])
@@ -116,14 +116,14 @@ def hold_until_dawn(place: Place, witness: Witness, holding: int, dawn: int, nig
         try:
             claim.complete("frozen")
         except tenure.ClaimLost:
-            # The claim may know by its own clock. So the store is asked as well.
+            # The claim may detect the loss by its own clock, so ask the store too.
             assert jobs._backend.settle([transitions.build_completion(claim.lease.hold, "frozen")]) == [False]
         else:
             raise AssertionError(f"{claim.id} was completed by one that did not hold it")
 
 
 def take_over(place: Place, witness: Witness, number: str) -> None:
-    """Take the jobs as their leases run out, and complete them."""
+    """Claim the jobs as their leases expire, and complete them."""
     with tenure.Jobs(place.url) as jobs:
         left = int(number)
         while left:
@@ -134,12 +134,12 @@ def take_over(place: Place, witness: Witness, number: str) -> None:
 
 
 def load(place: Place, witness: Witness, processes: str) -> object:
-    """Let processes enqueue, claim and complete until the gate is open, and then until nothing is left."""
+    """Run processes that enqueue, claim and complete until the gate opens, and then until no job is left."""
     return wait_for([fork(partial(give_and_take, place, witness)) for _ in range(int(processes))])
 
 
 def give_and_take(place: Place, witness: Witness) -> None:
-    """Do each in turn, with no pause; tell of everything that the store has acknowledged."""
+    """Do all three in turn without a pause; log everything that the store acknowledges."""
     random.seed(os.getpid())
     store = place.open()
     claimed = store.claim(asked := request())
@@ -163,7 +163,7 @@ def give(store: Redis, witness: Witness, number: int) -> None:
 
 
 def enqueued_twice(place: Place, _: Witness, number: str, processes: str) -> object:
-    """Let processes enqueue jobs of the same ids and keys, each in an order of its own; tell how many there were."""
+    """Run processes that enqueue the same ids and keys in different orders; return the number of created jobs."""
     told, telling = os.pipe()
 
     def act() -> None:
@@ -183,7 +183,7 @@ def enqueued_twice(place: Place, _: Witness, number: str, processes: str) -> obj
 
 
 def forked(place: Place, _: Witness) -> object:
-    """Use one store before a fork, in the children, and in the parent meanwhile."""
+    """Use a store before a fork, then in the children and in the parent."""
     jobs = tenure.Jobs(place.url)
     jobs.enqueue("work", id="before")
     (claim,) = jobs.claim(lease=60)
@@ -209,7 +209,7 @@ def forked(place: Place, _: Witness) -> object:
 
 
 def fill(place: Place, number: int) -> None:
-    """Make the store, with so many jobs."""
+    """Create the store with the number of jobs."""
     store = place.open()
     entries = [PATIENT.record(f"job-{n}") for n in range(number)]
     for start in range(0, number, PART):

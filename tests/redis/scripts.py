@@ -1,4 +1,4 @@
-"""Scripts of the tests' own, run as those of the store are."""
+"""Scripts of the tests, run in the same way as those of the store."""
 
 import hashlib
 
@@ -10,4 +10,4 @@ def script(text: str, *keys: str) -> Script:
 
 
 COUNT = script("return redis.call('INCRBY', KEYS[1], ARGV[1])", "number")
-"""Counts how often it was run, whoever heard of it."""
+"""Counts its runs on the server, even if the response is lost."""

@@ -1,4 +1,4 @@
-"""A sentinel that watches one server, and tells who asks where it is."""
+"""A sentinel that monitors one server and returns its address."""
 
 import signal
 import time

@@ -1,4 +1,4 @@
-"""A prefix to put a store under, and what the server says about it."""
+"""A prefix for a store, and direct access to its keys."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,11 +23,11 @@ class Place:
         return with_prefix(self.server, self.prefix)
 
     def key(self, name: str) -> str:
-        """Return the whole name of a key of the store."""
+        """Return the full name of a key of the store."""
         return f"{{{self.prefix}}}:{name}"
 
     def keys(self) -> list[str]:
-        """Return the keys that there are."""
+        """Return the existing keys."""
         with client_of(self.server) as client:
             return keys_under(self.prefix, client)
 
@@ -36,7 +36,7 @@ class Place:
         return Redis(self.url + options, clock=clock)
 
     def execute(self, *words: str | float) -> Any:
-        """Do something on the server by hand, and return what it says; its texts are bytes."""
+        """Run a command on the server, and return the response; texts are bytes."""
         with client_of(self.server) as client:
             return client.execute_command(*words)  # type: ignore[no-untyped-call]
 

@@ -1,4 +1,4 @@
-"""What a URL says, and what an error about it must not."""
+"""Parsing of URLs, and errors without the password."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Completions and a claim that cannot see each other are done in one round trip, one script after the other."""
+"""Independent completions and a claim are sent as two scripts in one round trip."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""A store in a cluster is with one of its servers at a time, and whoever asks finds it there."""
+"""A store in a cluster is on one server at a time, and every client finds the server."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +25,7 @@ from tests.tiers import only_in_all
 pytestmark = only_in_all
 
 BOTH = script("return redis.call('INCR', KEYS[1]) + redis.call('INCR', KEYS[2])", "number", "other")
-"""Needs two keys, which on the way from one server to another may be at different ones."""
+"""A script with two keys, which may be on different servers during a move."""
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def server(place: Place) -> Iterator[Server]:
 
 
 def another(cluster: RedisCluster, place: Place) -> int:
-    """Return the number of a master that does not have the store."""
+    """Return the number of a primary that does not serve the store."""
     return (cluster.owner_of(slot_of(place.prefix)) + 1) % MASTERS
 
 
@@ -158,7 +158,7 @@ def test_a_cluster_that_is_not_there_is_told_about_at_once() -> None:
 
 
 def test_a_server_that_is_restarted_is_waited_for_by_one_who_reached_it_before(servers: Servers) -> None:
-    """Takes long: a server of the cluster stops and starts."""
+    """Slow: a server of the cluster stops and starts."""
     with closing(RedisCluster(names()[-1], servers._home)) as cluster, opened(cluster.url_of("mail")) as server:
         master = cluster.masters[cluster.owner_of(slot_of("mail"))]
         master.kill()

@@ -1,4 +1,4 @@
-"""The counts of many queues: told in parts, and dropped as fast as they come."""
+"""The counts of many queues: returned in pages, and deleted as fast as they are added."""
 
 from contextlib import closing
 
@@ -15,7 +15,7 @@ DAY = 86_400
 
 
 def enqueue_into(store: Redis, number: int) -> None:
-    """Store a job in each of so many queues."""
+    """Store a job in each of the queues."""
     store.enqueue([build_record(queue=f"queue-{each}") for each in range(number)])
 
 

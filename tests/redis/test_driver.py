@@ -1,4 +1,4 @@
-"""How a script reaches the server: once, on a connection of its own, and again only where that is safe."""
+"""A script is sent once, on an exclusive connection, and repeated only if that is safe."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ from tests.servers.redis import FAST, OwnRedis, RedisServer, names
 from tests.servers.servers import Servers
 
 ECHO = script("return {KEYS[1], ARGV[1], ARGV[2], ARGV[3]}", "jobs")
-"""Answers with what it was called with."""
+"""Returns its arguments."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def counted(place: Place) -> int:
 
 
 def connections_of(name: str, place: Place) -> list[str]:
-    """Return the numbers of the connections that have this name."""
+    """Return the ids of the connections with this name."""
     return sorted(each["id"] for each in place.execute("CLIENT LIST") if each["name"] == name)
 
 
@@ -112,7 +112,7 @@ def test_a_connection_that_was_closed_while_nobody_used_it_costs_no_request(prox
 
 
 def test_a_server_that_is_restarted_is_waited_for_by_one_who_reached_it_before(servers: Servers) -> None:
-    """Takes long: a server of the cluster stops and starts."""
+    """Slow: a server of the cluster stops and starts."""
     with servers.own_redis(names()[-1], FAST) as own, opened(own.url) as server:
         own.kill()
         asking = in_a_thread(lambda: server.run(COUNT, [1], may_repeat=False))
@@ -281,7 +281,7 @@ def test_tls_is_spoken_with_a_server_whose_certificate_is_trusted(redis_server: 
 
 
 def is_busy(client: redis.Redis) -> bool:
-    """Tell whether a script takes long."""
+    """Return whether a script is running for long."""
     try:
         client.ping()
     except redis.ResponseError as exc:

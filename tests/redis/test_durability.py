@@ -1,4 +1,4 @@
-"""A server that would lose jobs by its settings is refused, and one that might is warned of, once."""
+"""A server that evicts jobs is rejected; a server that may lose jobs is logged once."""
 
 import logging
 from contextlib import closing
@@ -19,7 +19,7 @@ NEWEST = names()[-1]
 
 
 def said_of(url: str, caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
-    """Return what is logged about a server that is used twice, on two connections."""
+    """Return the log of a server that is used on two connections."""
     caplog.set_level(logging.INFO, "tenure.backends.redis.durability")
     with opened(url) as server, server._pool.connection():
         count(server)

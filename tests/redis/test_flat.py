@@ -1,4 +1,4 @@
-"""What an operation costs does not depend on what is stored: counted in what its script has to do, not in time."""
+"""The cost of an operation does not depend on the size of the store: counted as work of its script, not as time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -33,14 +33,14 @@ MANY, SOME = 10_000, 500
 PART = 1_000
 
 MOST_FOUND = 3 * 1_000 + 300
-"""A script of `find` looks at a thousand rows at most, each by its id; then at what is in those that it returns."""
+"""A script of `find` reads at most a thousand rows, then the contents of the returned jobs."""
 
 Both = tuple[CountingStore, CountingStore]
 
 
 @pytest.fixture(scope="module", params=shared_redis_names())
 def both(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Both]:
-    """A store with few jobs, and one with many: due, scheduled before these, of another type, held, and finished."""
+    """A store with few jobs, and a store with many: due, scheduled, of another type, held, and finished."""
     url = servers.shared_redis(request.param).url
     with new_place(url) as small, new_place(url) as large:
         fill(small, SOME)
@@ -68,12 +68,12 @@ def put(store: Redis, number: int, job: NewJob) -> None:
 
 
 def take_all(store: Redis, number: int, type: str) -> list[Taken]:
-    """Take so many, and see that there are no more: so the store knows it too."""
+    """Claim the number of jobs, and check that no job is left, so that the store knows it too."""
     return [each for _ in range(0, number + 1, PART) for each in take(store, limit=PART, types=(type,), lease=3600)]
 
 
 def finish(store: Redis, taken: list[Taken]) -> None:
-    """Complete one half, and let the other fail for good."""
+    """Complete one half, and fail the other half finally."""
     for start in range(0, len(taken), PART):
         some = taken[start : start + PART]
         store.settle(
@@ -82,7 +82,7 @@ def finish(store: Redis, taken: list[Taken]) -> None:
 
 
 def costs(both: Both, action: Callable[[CountingStore], object]) -> tuple[int, int]:
-    """Return what it costs among few and among many jobs, when it is done for the second time."""
+    """Return the cost of the second run, with few and with many jobs."""
     for store in both:
         action(store)
     few, many = (store.cost(action) for store in both)
@@ -98,7 +98,7 @@ def costs(both: Both, action: Callable[[CountingStore], object]) -> tuple[int, i
 def test_claiming_and_completing_costs_the_same_among_many_jobs_as_among_few(
     both: Both, limit: int, asked: dict[str, tuple[str, ...]]
 ) -> None:
-    """Takes long: the first of these tests fills a store with many jobs."""
+    """Slow: the first of these tests fills a store with many jobs."""
 
     def claim_and_complete(store: CountingStore) -> None:
         wanted = request(limit=limit, **asked)
@@ -170,7 +170,7 @@ def test_other_operations_cost_the_same(both: Both, action: Callable[[CountingSt
 def test_waiting_costs_little_however_many_lanes_have_jobs_that_come_due_later(place: Place) -> None:
     with closing(CountingStore(place, Clock())) as store:
         store.enqueue([NewJob(f"other-{number}", delay=3600).record(token()) for number in range(1_000)])
-        # Who begins to hear looks once more, and that may be in the middle of what is counted.
+        # A listener that connects polls once more, which could fall into the counted work.
         listen(store)
 
         cost = store.cost_of_a_request(lambda store: store.wait(None, None, 0))
@@ -201,7 +201,7 @@ def test_finding_costs_no_more_than_looking_at_a_part_of_the_jobs(both: Both) ->
 
 @pytest.mark.parametrize("name", shared_redis_names())
 def test_a_claim_takes_back_and_lets_in_only_so_many_at_a_time(servers: Servers, name: str) -> None:
-    """Takes long: thousands of jobs are scheduled and claimed."""
+    """Slow: thousands of jobs are scheduled and claimed."""
     found = []
     for number in amount((2_000, 6_000), (1_500, 3_000)):
         clock = Clock()

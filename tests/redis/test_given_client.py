@@ -1,4 +1,4 @@
-"""A store by a client that the caller has: its server and login, connections of our own, nothing of it touched."""
+"""A store from a caller's client: same server and login, separate connections, and the client stays untouched."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -27,7 +27,7 @@ from tests.servers.redis_cluster import RedisCluster
 
 
 class Vault(redis.CredentialProvider):
-    """Has the login of a user who needs no password."""
+    """Returns the login of a user without a password."""
 
     is_open = True
 
@@ -48,7 +48,7 @@ def server_of(client: Any, prefix: str) -> Server:
 
 
 def round_trip(jobs: tenure.Jobs) -> bool:
-    """Tell whether a job that is enqueued is the one that is claimed."""
+    """Return whether an enqueued job can be claimed."""
     with jobs:
         id = jobs.enqueue("send", {"to": "für Ada"})
         with jobs.claim() as (claim,):

@@ -1,4 +1,4 @@
-"""The guide tells what is on the server."""
+"""The guide describes the keys on the server."""
 
 import re
 from contextlib import closing

@@ -1,6 +1,6 @@
-"""One job wakes one of the waits that are registered for its queue and type, in whichever process they are.
+"""A job wakes one of the waiters registered for its queue and type, in any process.
 
-What holds for the waits of every store is in tests/stores/test_wakeups.py.
+The tests for every store are in tests/stores/test_wakeups.py.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.worker.looking import until
 
 @pytest.fixture
 def other(place: Place) -> Iterator[Redis]:
-    """Another handle on the store, as another process has it."""
+    """Another handle on the store, as in another process."""
     other = place.open()
     yield other
     other.close()
@@ -27,14 +27,14 @@ def other(place: Place) -> Iterator[Redis]:
 
 @pytest.fixture
 def hears(store: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store hears wake-ups, and looks by itself only once."""
+    """The store receives notifications, and polls only once."""
     listen(store)
     monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
 
 
 @pytest.fixture
 def crowd(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Redis]]:
-    """Handles that hear wake-ups, and look by themselves only once; in the order in which they are called."""
+    """Handles that receive notifications, and poll only once; in wake-up order."""
     stores = sorted((place.open() for _ in range(5)), key=lambda store: store._waiter._channel)
     for store in stores:
         listen(store)

@@ -25,12 +25,12 @@ from tests.servers.prefixes import client_of, remove
 from tests.servers.redis import RedisServer
 
 OF_THE_DAY = ["counts", "minutes"]
-"""What is known of the last day, whatever became of its jobs."""
+"""The keys with the counts of the last day, which outlive the jobs."""
 
 
 @pytest.fixture
 def neighbour(place: Place) -> Iterator[Place]:
-    """A prefix that begins like the other."""
+    """A prefix that starts with the other prefix."""
     with taken_away(Place(place.server, f"{place.prefix}2")) as neighbour:
         yield neighbour
 
@@ -43,7 +43,7 @@ def taken_away(place: Place) -> Iterator[Place]:
 
 
 def fill(store: Redis) -> list[Taken]:
-    """Store jobs in every state, in several lanes, and all that a store has beside them; return what is held."""
+    """Store jobs in every state, in several lanes, and all other kinds of data; return the held claims."""
     store.enqueue(
         [build_record(id=f"{type}-{n}", type=type, key=f"{type}-{n}") for type in ("work", "other") for n in range(6)]
     )
@@ -66,7 +66,7 @@ def fill(store: Redis) -> list[Taken]:
 
 
 def operations_of(taken: list[Taken]) -> list[tuple[Callable[[Redis], Any], object]]:
-    """Return each operation, and what a store answers that has none of these jobs."""
+    """Return each operation, and the result of a store without these jobs."""
     ids = [each.id for each in taken]
     extensions = [Extension(hold=each.hold, lease=60) for each in taken]
     missing = [(id, Refusal.UNKNOWN) for id in ids]
@@ -136,7 +136,7 @@ def with_database(url: str, number: int) -> str:
 
 
 def finish_everything(store: Redis) -> None:
-    """End what is queued and what is held, in every way."""
+    """Finish the queued and the held jobs, in every way."""
     store.settle([build_completion(each, "result") for each in fill(store)])
     store.resume(["paused"])
     store.beat(Heartbeat(name="w1", host="h", pid=1, version="1"), 0)
@@ -157,7 +157,7 @@ def test_a_store_whose_jobs_are_purged_leaves_no_key_but_those_that_expire(anywh
 
 
 def lasting(place: Place, key: str) -> bool:
-    """Tell whether a key is there for ever."""
+    """Return whether a key does not expire."""
     return int(place.execute("TTL", place.key(key))) < 0
 
 

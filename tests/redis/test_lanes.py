@@ -1,4 +1,4 @@
-"""What is known of a lane is corrected by whoever finds that it is not so any more."""
+"""A script that finds outdated data about a lane corrects it."""
 
 from tenure.core.operations import Move
 from tenure.testing import Clock

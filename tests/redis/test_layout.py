@@ -1,4 +1,4 @@
-"""The version of the keys and rows, and what is said if a store has another."""
+"""The layout version, and the error for a store with another version."""
 
 from contextlib import closing
 

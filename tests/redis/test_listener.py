@@ -1,4 +1,4 @@
-"""A listener hears what is published on its channel, and knows when it does not."""
+"""A listener receives the messages of its channel, and detects a broken connection."""
 
 import logging
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.servers.servers import Servers
 
 
 class Ear:
-    """A listener, and what it has said."""
+    """A listener, and its calls."""
 
     def __init__(self, server: Server, channel: str) -> None:
         self.heard: SimpleQueue[str] = SimpleQueue()
@@ -27,7 +27,7 @@ class Ear:
         self.listener = Listener(server, channel, on_notification=self.heard.put, on_change=self._note)
 
     def open(self) -> "Ear":
-        """Return when it hears."""
+        """Wait until the listener is connected."""
         self.listener.ensure_listening()
         assert self.changes.get(timeout=PATIENCE)
         return self
@@ -61,7 +61,7 @@ def ear(server: Server, place: Place) -> Iterator[Ear]:
 
 
 def publish(place: Place, message: str, channel: str = "channel") -> int:
-    """Return how many heard it."""
+    """Return the number of receivers."""
     return int(place.execute("PUBLISH", place.key(channel), message))
 
 

@@ -1,4 +1,4 @@
-"""A connection that is cut while a script is sent whole; what holds for every server is in tests/stores."""
+"""A connection that is cut during EVAL; the tests for every server are in tests/stores."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""A server at its `maxmemory` takes no more jobs, and says so; all that brings jobs to an end goes on."""
+"""A server at its `maxmemory` accepts no new jobs, but existing jobs can still be claimed and finished."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -47,7 +47,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(place: Place, clock: Clock) -> Iterator[Redis]:
-    """A store with jobs that are due, one that is held, one that comes due, and some that are completed."""
+    """A store with due, held, scheduled and completed jobs."""
     with closing(place.open(clock=clock)) as store:
         store.enqueue([build_record(id=f"done-{number}") for number in range(20)])
         store.settle(list(map(build_completion, take(store, limit=20))))
@@ -57,7 +57,7 @@ def store(place: Place, clock: Clock) -> Iterator[Redis]:
 
 
 def fill_up(place: Place) -> None:
-    """Let the server have no memory left."""
+    """Make the server run out of memory."""
     place.execute("CONFIG SET", "maxmemory", 1)
 
 
@@ -164,7 +164,7 @@ def test_after_a_purge_jobs_are_enqueued_again(place: Place, store: Redis) -> No
     used = place.execute("INFO", "memory")["used_memory"]
     store.enqueue([build_record(id=f"large-{number}", payload={"text": "x" * 50_000}) for number in range(100)])
     store.settle(list(map(build_completion, take(store, limit=1_000))))
-    # What others keep of the server's memory may grow meanwhile.
+    # Other clients may use more of the server's memory meanwhile.
     place.execute("CONFIG SET", "maxmemory", used + 2_000_000)
     with pytest.raises(StoreUnavailable, match="is out of memory"):
         store.enqueue([build_record(id="new")])
@@ -188,7 +188,7 @@ def test_a_worker_brings_all_that_is_due_to_its_end(place: Place, store: Redis) 
 
         summary = jobs.work(drain=True)
 
-    # By the clock of the server all have come due.
+    # By the clock of the server all jobs are due.
     assert summary.completed == 21
     assert {job.result for job in store.find(Query(ids=("due-0", "due-19"))).jobs} == {"done"}
     assert faults(place) == {}

@@ -22,7 +22,7 @@ def folder() -> Iterator[Path]:
 
 @only_in_all
 def test_thirty_two_processes_claim_each_of_twenty_thousand_jobs_exactly_once(anywhere: Place, folder: Path) -> None:
-    """Takes long: 32 processes claim 20,000 jobs."""
+    """Slow: 32 processes claim 20,000 jobs."""
     codes = play("race", anywhere, folder, 20_000, 32)
 
     found = verdict(anywhere)
@@ -39,7 +39,7 @@ def test_thirty_two_processes_claim_each_of_twenty_thousand_jobs_exactly_once(an
 
 @only_in_all
 def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(anywhere: Place, folder: Path) -> None:
-    """Takes long: thirty processes are killed and replaced, and leases run out."""
+    """Slow: thirty processes are killed and replaced, and leases expire."""
     seen = play("storm", anywhere, folder, 3_000, 8, 30)
 
     found = verdict(anywhere)
@@ -56,7 +56,7 @@ def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(anywher
 def test_the_completions_of_twenty_frozen_processes_are_lost_and_those_of_the_takers_stand(
     anywhere: Place, folder: Path
 ) -> None:
-    """Takes long: twenty processes start, and their leases run out."""
+    """Slow: twenty processes start, and their leases expire."""
     seen = play("zombies", anywhere, folder, 20)
 
     found = verdict(anywhere)
@@ -86,7 +86,7 @@ def test_processes_that_enqueue_the_same_ids_and_keys_in_any_order_store_each_on
 
 
 def test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork(anywhere: Place, folder: Path) -> None:
-    """Takes long: processes fork and work on both sides."""
+    """Slow: processes fork and work on both sides."""
     seen = play("forked", anywhere, folder)
 
     assert seen["codes"] == [0] * 5

@@ -1,4 +1,4 @@
-"""The proxy breaks exactly where it is told to, between whole messages of the protocol."""
+"""The proxy cuts exactly at the chosen message of the protocol."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ ONCE = Retry(NoBackoff(), 0)
 
 
 class Counter:
-    """A number on the server: how often it was told, whoever heard of it."""
+    """A counter on the server: the number of executed requests, even if the response is lost."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -49,7 +49,7 @@ def proxy(redis_server: RedisServer) -> Iterator[Proxy]:
 
 
 def client_of(proxy: Proxy, **options: Any) -> redis.Redis:
-    """Return a client that asks once."""
+    """Return a client without retries."""
     return redis.Redis.from_url(proxy.url, retry=ONCE, **options)
 
 
@@ -66,7 +66,7 @@ def in_a_thread(work: Callable[[], object]) -> threading.Thread:
 
 
 def read(octets: bytes) -> list[Message]:
-    """Return the messages of a server that says just this, and leaves."""
+    """Return the messages of a server that sends only this and closes the connection."""
 
     async def messages() -> list[Message]:
         reader = asyncio.StreamReader()

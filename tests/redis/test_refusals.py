@@ -1,4 +1,4 @@
-"""What is said when the server cannot be used: the store, the reason and the remedy, and never the password."""
+"""Errors of an unusable server: with the store, the reason and a remedy, and without the password."""
 
 from collections.abc import Iterator
 

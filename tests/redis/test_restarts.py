@@ -1,4 +1,4 @@
-"""A server that is killed and started again, and keeps what it acknowledged: nothing is lost, nothing is held twice."""
+"""A durable server that is killed and restarted: no job is lost, and no job is held twice."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from tests.tiers import only_in_all
 
 PROCESSES = 4
 MORE = 2_000
-"""Bytes that each process has to tell between two kills: some forty requests."""
+"""Bytes that each process logs between two kills: about forty requests."""
 JOBS = '[["'
-"""How jobs begin that a claim took, in its answer."""
+"""The start of a claimed job in a response."""
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def place(own_redis: OwnRedis) -> Place:
 
 @contextmanager
 def under_load(place: Place, witness: Witness) -> Iterator[Future[Any]]:
-    """Have processes at work, until leaving; then what became of them is known."""
+    """Run the processes during the block; collect their results afterwards."""
     with ThreadPoolExecutor(1) as beside:
         codes = beside.submit(play, "load", place, witness.folder, PROCESSES)
         try:
@@ -51,7 +51,7 @@ def under_load(place: Place, witness: Witness) -> Iterator[Future[Any]]:
 
 
 def each_tells_more(witness: Witness) -> None:
-    """Wait until each process has gone on for a while."""
+    """Wait until each process has made progress."""
     sizes = witness.sizes()
 
     def has_gone_on() -> bool:
@@ -62,7 +62,7 @@ def each_tells_more(witness: Witness) -> None:
 
 
 def assert_each_was_done_once(place: Place, witness: Witness) -> None:
-    """See that all that was acknowledged is there, and that each job was held by one, and completed by that one."""
+    """Check that all acknowledged jobs exist, and that each job was completed by its only holder."""
     acknowledged, held = witness.told("enqueued"), witness.told("held")
     number, found = len(acknowledged), verdict(place)
     with tenure.Jobs(place.url) as jobs:
@@ -78,7 +78,7 @@ def assert_each_was_done_once(place: Place, witness: Witness) -> None:
 def test_a_server_killed_twenty_times_under_load_loses_nothing_and_lets_nothing_be_held_twice(
     own_redis: OwnRedis, place: Place, witness: Witness
 ) -> None:
-    """Takes long: a server is killed and started again twenty times."""
+    """Slow: a server is killed and started again twenty times."""
     with under_load(place, witness) as codes:
         for _ in range(20):
             each_tells_more(witness)
@@ -93,7 +93,7 @@ def test_a_server_killed_twenty_times_under_load_loses_nothing_and_lets_nothing_
 def test_a_server_killed_twenty_times_between_a_claim_and_its_answer_has_it_adopted_by_who_asked(
     own_redis: OwnRedis, place: Place, witness: Witness
 ) -> None:
-    """Takes long: a server is killed and started again twenty times."""
+    """Slow: a server is killed and started again twenty times."""
     with Proxy(own_redis) as proxy, under_load(Place(proxy.url, place.prefix), witness) as codes:
         for _ in range(20):
             each_tells_more(witness)

@@ -1,4 +1,4 @@
-"""A user that has the rights which the guide lists can do everything, and one that lacks some is told."""
+"""A user with the rights in the guide can run every operation; a user without them gets an error."""
 
 import logging
 import re
@@ -24,20 +24,20 @@ from tests.redis.waiting import waiting
 GUIDE = Path(__file__).parents[2] / "docs" / "redis.md"
 
 OF_THE_DRIVER = {"eval", "evalsha", "info", "config|get", "ping", "subscribe"}
-"""What is asked beside what the scripts call."""
+"""Commands that tenure sends besides scripts."""
 
 Grant = Callable[[str], None]
 
 
 def listed() -> list[str]:
-    """Return the words of the command that the guide has for making a user."""
+    """Return the words of the guide's command that creates a user."""
     (command,) = re.findall(r"```\n(redis-cli ACL SETUSER .*?)```", GUIDE.read_text(), re.DOTALL)
     return shlex.split(command.replace("\\\n", " "))[1:]
 
 
 @pytest.fixture
 def grant(place: Place) -> Iterator[Grant]:
-    """Makes a user of the name of the prefix who has the rights of the guide, and then these."""
+    """Creates a user named like the prefix, with the rights of the guide and the given changes."""
 
     def set_rights(more: str) -> None:
         words = [word.replace("{tenure}", f"{{{place.prefix}}}") for word in listed()]

@@ -1,4 +1,4 @@
-"""One script an operation, whatever the server has forgotten; and what a script may do."""
+"""One script per operation, even with an empty script cache; and the commands that a script may use."""
 
 import re
 import threading
@@ -33,14 +33,14 @@ ALLOWED = {
     *("SADD", "SCARD", "SISMEMBER", "SMEMBERS", "SREM"),
     *("ZADD", "ZCARD", "ZLEXCOUNT", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZREM", "ZREVRANGEBYSCORE"),
 }
-"""All of them older than Redis 6.2, and none that looks through keys."""
+"""All commands exist since Redis 6.2, and none scans keys."""
 
 OPTIONS = {"LIMIT", "LT", "WITHSCORES"}
 
 WORD = re.compile(r'"([A-Z]{2,})"')
 
 MOST_COMMANDS = 40
-"""Of one script, however many jobs: a few for each of its keys."""
+"""Commands per script, for any number of jobs: a few for each key."""
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def proxy(redis_server: RedisServer) -> Iterator[Proxy]:
 
 @pytest.fixture
 def through(place: Place, proxy: Proxy) -> Iterator[Redis]:
-    """The store through the proxy, by a connection that is open, on a server that knows all scripts."""
+    """The store through the proxy, with an open connection, on a server with all scripts cached."""
     for name in SCRIPTS:
         place.execute("SCRIPT LOAD", script(name).text)
     with closing(Redis(proxy.url_of(place.prefix))) as through:
@@ -60,14 +60,14 @@ def through(place: Place, proxy: Proxy) -> Iterator[Redis]:
 
 
 def requests_of(proxy: Proxy, action: Callable[[], object]) -> list[str]:
-    """Return what a client asks for, by the first words."""
+    """Return the first words of each request of a client."""
     before = len(proxy.passed)
     action()
     return [message.type for message in proxy.passed[before:] if message.sender == "client"]
 
 
 def commands_of(place: Place, action: Callable[[], object]) -> int:
-    """Return how many commands the server did, those in scripts among them."""
+    """Return the number of commands on the server, including those in scripts."""
     before = commands_done(place)
     action()
     return commands_done(place) - before - 1
@@ -76,7 +76,7 @@ def commands_of(place: Place, action: Callable[[], object]) -> int:
 def commands_done(place: Place) -> int:
     with client_of(place.server) as client:
         told: dict[str, Any] = client.info("commandstats")
-    # Who asks for this connects anew each time.
+    # Each call of this function opens a new connection.
     return sum(each["calls"] for name, each in told.items() if not name.startswith(("cmdstat_client", "cmdstat_hello")))
 
 
@@ -86,7 +86,7 @@ def test_a_script_knows_only_commands_that_are_allowed(name: str) -> None:
 
     assert set(WORD.findall(text)) <= ALLOWED | OPTIONS
     assert text.count("redis.call") == 1
-    # What was done must not end in an error because this was refused; everything else must.
+    # Only PUBLISH may fail without an error: by then the script has written its changes.
     assert text.count("pcall") == text.count('redis.pcall("PUBLISH"') <= 1
 
 
@@ -186,7 +186,7 @@ def work_a_while(store: Redis) -> None:
 @only_in_all
 @pytest.mark.parametrize("name", names())
 def test_scripts_that_are_forgotten_all_the_time_let_nothing_fail(servers: Servers, name: str) -> None:
-    """Takes long: scripts are flushed for some seconds while others work."""
+    """Slow: scripts are flushed for some seconds while others work."""
     done = threading.Event()
 
     def flush(place: Place) -> int:

@@ -1,4 +1,4 @@
-"""How a store on Redis is named, and what is said without its driver or of what it has not."""
+"""URLs of a Redis store, and the errors without the driver and for missing features."""
 
 import subprocess
 import sys

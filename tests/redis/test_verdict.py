@@ -1,4 +1,4 @@
-"""A store is whole after whatever was done to it; and one that is not is found out."""
+"""A store is consistent after any sequence of operations, and the verdict finds an inconsistent one."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from tests.tiers import only_in_all
 
 
 class Judged(Redis):
-    """A store that is judged, and forgotten, when it is closed."""
+    """A store that is checked and deleted when it is closed."""
 
     def __init__(self, server: str, clock: Clock) -> None:
         self._place = Place(server, new_prefix())
@@ -35,7 +35,7 @@ class Judged(Redis):
 
 @only_in_all
 def test_a_store_is_whole_after_random_operations(redis_server: RedisServer) -> None:
-    """Takes long: random sequences of operations, each judged by the keys."""
+    """Slow: random sequences of operations, each checked by the keys."""
 
     def open_pair(clock: Clock) -> tuple[Backend, Backend]:
         return Memory(clock=clock), Judged(redis_server.url, clock)
@@ -44,7 +44,7 @@ def test_a_store_is_whole_after_random_operations(redis_server: RedisServer) -> 
 
 
 def fill(store: Redis) -> None:
-    """Store jobs in each state, one with a key, and one that ended before."""
+    """Store jobs in each state, one with a key, and one with a history."""
     store.enqueue([build_record(id=id) for id in ("completed", "failed", "cancelled", "again")])
     first, second, third, fourth = take(store, limit=4)
     store.settle(
@@ -76,7 +76,7 @@ def test_what_is_found_of_a_whole_store(place: Place, store: Redis) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """A command that does harm to one key, and what is wrong then."""
+    """A command that corrupts a key, and the expected finding."""
 
     command: str
     key: str

@@ -1,6 +1,6 @@
-"""What the keys say after everything that was done to them: facts that can be compared with what must hold.
+"""Check the keys of a store for consistency.
 
-What has to stand in each key is worked out from the rows alone.
+The expected contents of each key are derived from the rows.
 """
 
 import json
@@ -18,11 +18,11 @@ NULL = "null"
 
 Rows = Mapping[str, Row]
 Check = Callable[[Contents, Rows], Iterable[object]]
-"""Returns what is wrong."""
+"""Returns the problems."""
 
 
 def verdict(place: Place) -> dict[str, Any]:
-    """Return what was found."""
+    """Return the findings."""
     found = contents_of(place)
     rows = found.rows()
     endings = [json.loads(line) for line in found.hashes["history"].values()]
@@ -36,13 +36,13 @@ def verdict(place: Place) -> dict[str, Any]:
 
 
 def faults(place: Place) -> dict[str, list[str]]:
-    """Return what is wrong with a store; nothing if it is whole."""
+    """Return the problems of a store; empty if it is consistent."""
     wrong: dict[str, list[str]] = verdict(place)["faults"]
     return wrong
 
 
 def effects(place: Place, witness: Witness) -> dict[str, Any]:
-    """Return what is to be said of the effects that the scenes tell of: of each job the last claim's stands."""
+    """Check the logged effects of the scenes: for each job the effect of the last claim counts."""
     told = witness.told("did")
     last: dict[str, int] = {}
     for line in told:
@@ -67,13 +67,13 @@ def unknown_keys(found: Contents, _: Rows) -> Iterable[object]:
 
 
 def unpaired_jobs(found: Contents, rows: Rows) -> Iterable[object]:
-    """Return ids that do not have a row, a content and a place in the catalogue, each."""
+    """Return ids without a row, a content or an entry in the catalogue."""
     by_sequence = {id: int(row.sequence) for id, row in rows.items()}
     return {*differing(found.lines["catalogue"], by_sequence), *(found.hashes["jobs"].keys() ^ rows.keys())}
 
 
 def rows_of_other_jobs(found: Contents, rows: Rows) -> Iterable[object]:
-    """Return ids whose content is of another id, or of another queue or type than their lane."""
+    """Return ids whose content has another id, or another queue or type than the lane."""
     for id, content in found.hashes["jobs"].items():
         stored_id, type, queue, *_ = json.loads(f"[{content}]")
         if stored_id != id or [queue, type] != json.loads(f"[{found.hashes['lanes'][rows[id].lane]}]"):
@@ -87,7 +87,7 @@ def repeated_sequences(found: Contents, rows: Rows) -> Iterable[object]:
 
 
 def half_cleared_claims(_: Contents, rows: Rows) -> Iterable[object]:
-    """Return ids of jobs that have only part of what a claim gives, or keep what it has to give back."""
+    """Return ids of jobs with only some of the fields of a claim, or with leftovers of a claim."""
     for id, row in rows.items():
         is_ended = row.state in (COMPLETED, FAILED, CANCELLED)
         expected = (row.state == RUNNING, *[row.state in (RUNNING, COMPLETED)] * 2, is_ended)
@@ -96,7 +96,7 @@ def half_cleared_claims(_: Contents, rows: Rows) -> Iterable[object]:
 
 
 def misplaced_among_queued(found: Contents, rows: Rows) -> Iterable[object]:
-    """Return what stands in a lane but should not, and the ids of what does not stand in exactly one place there."""
+    """Return wrong entries of lanes, and ids of queued jobs that are not in exactly one lane."""
     due, scheduled = found.lines["due"], found.lines["scheduled"]
     places = {}
     for id, row in rows.items():
@@ -119,7 +119,7 @@ def misplaced_among_running(found: Contents, rows: Rows) -> Iterable[object]:
 
 
 def wrong_tokens(found: Contents, rows: Rows) -> Iterable[object]:
-    """Return the tokens of no claim that is held, and those that do not tell what it took and how much is left."""
+    """Return tokens without a held claim, and tokens with wrong jobs or counts."""
     tokens = found.hashes["tokens"]
     left = defaultdict[str, set[str]](set)
     workers = {}
@@ -150,7 +150,7 @@ def wrong_numbers(found: Contents, rows: Rows) -> Iterable[object]:
 
 
 def wrong_keys(found: Contents, rows: Rows) -> Iterable[object]:
-    """Return the keys of no live job, those that are of another, and those that are missing."""
+    """Return keys without a live job, keys of another job, and missing keys."""
     return differing(found.hashes["keys"], {field: id for id, field in live_keys(found, rows).items()})
 
 
@@ -159,14 +159,14 @@ def keys_of_two(found: Contents, rows: Rows) -> Iterable[object]:
 
 
 def live_keys(found: Contents, rows: Rows) -> dict[str, str]:
-    """Return the keys of live jobs, each with its queue, by their ids."""
+    """Return the queue and key of live jobs, by id."""
     queues = {lane: names.partition(",")[0] for lane, names in found.hashes["lanes"].items()}
     live = {id: row for id, row in rows.items() if row.key != NULL and row.state in (QUEUED, RUNNING)}
     return {id: f"{queues[row.lane]},{row.key}" for id, row in live.items()}
 
 
 def wrong_history(found: Contents, rows: Rows) -> Iterable[object]:
-    """Return the endings of no job, those that are missing, and those of claims that were never made."""
+    """Return endings without a job, missing endings, and endings of claims that never existed."""
     history = found.hashes["history"]
     fields = {f"{number}:{id}" for id, row in rows.items() for number in range(int(row.first), int(row.following))}
     yield from history.keys() ^ fields
@@ -177,7 +177,7 @@ def wrong_history(found: Contents, rows: Rows) -> Iterable[object]:
 
 
 def wrong_lanes(found: Contents, rows: Rows) -> Iterable[object]:
-    """Return lanes that are not known both ways, those of no job, and those where no claim looks."""
+    """Return lanes without a reverse entry, lanes without jobs, and lanes that no claim would read."""
     lanes, used = found.hashes["lanes"], {row.lane for row in rows.values()}
     with_due = {member[:10] for member in found.lines["due"]}
     yield from (name for name, other in lanes.items() if lanes.get(other) != name)
@@ -206,7 +206,7 @@ def unpaired_waiters(found: Contents, _: Rows) -> Iterable[object]:
 
 
 def differing(found: Mapping[str, object], expected: Mapping[str, object]) -> set[str]:
-    """Return what is in one but not in the other, or has another value there."""
+    """Return the differences between two mappings."""
     return {name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)}
 
 

@@ -1,7 +1,7 @@
 """The messages of Redis's protocol, RESP2 and RESP3.
 
-A request is a list of texts; what it is called by is its first one, in capitals. What a server says is called by the
-character with which it begins.
+A request is a list of texts; its type is the first text, in capitals. The type of a server's message is its first
+character.
 """
 
 from asyncio import IncompleteReadError, StreamReader
@@ -14,9 +14,9 @@ SIMPLE, ERROR, NUMBER, TEXT, LIST, PUSH = "+", "-", ":", "$", "*", ">"
 
 END = b"\r\n"
 COUNTED = b"$!="
-"""What is followed by as many bytes as it says."""
+"""Types that are followed by a number of bytes."""
 LISTS = {b"*": 1, b"~": 1, b">": 1, b"%": 2, b"|": 2}
-"""What is followed by as many others as it says, or twice as many."""
+"""Types that are followed by a number of messages, or twice that number."""
 ATTRIBUTES = b"|"
 
 
@@ -30,7 +30,7 @@ class Message:
         if self.sender == "server":
             return self.octets[:1].decode()
         words = self.octets.split(END, 3)
-        # A whole line is a request as well, as typed by a person.
+        # A plain line is a request too, as typed by a person.
         return words[2 if self.octets.startswith(b"*") else 0].split()[0].decode().upper()
 
     @property
@@ -39,17 +39,17 @@ class Message:
 
     @property
     def own_answer(self) -> None:
-        """Whatever a client begins with is meant for the server."""
+        """The first message of a client goes to the server."""
         return
 
 
 async def first_message(reader: StreamReader) -> Message | None:
-    """Read what a client begins with; None if it leaves instead."""
+    """Read the first message of a client; None if the client disconnects."""
     return await next_message(reader, "client")
 
 
 async def next_message(reader: StreamReader, sender: Sender) -> Message | None:
-    """Read a whole message; None if there will be none."""
+    """Read a complete message; None at the end."""
     try:
         return Message(sender, await _value(reader))
     except IncompleteReadError:
@@ -62,7 +62,7 @@ async def _value(reader: StreamReader) -> bytes:
     if kind in COUNTED and not rest.startswith(b"-"):
         return line + await reader.readexactly(int(rest) + len(END))
     if kind in LISTS:
-        # Attributes come before what they are of.
+        # Attributes precede their message.
         number = int(rest) * LISTS[kind] + (kind == ATTRIBUTES)
         return line + b"".join([await _value(reader) for _ in range(number)])
     return line

@@ -1,4 +1,4 @@
-"""What processes tell of what they did, in files that outlive them and their server."""
+"""Logs of processes, in files that outlive the processes and their server."""
 
 import os
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Line(NamedTuple):
-    """What was told: of which claim of a job, 0 before the first."""
+    """A log line: the job and the fence of its claim, 0 before the first claim."""
 
     what: str
     id: str
@@ -17,29 +17,29 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A folder with a file for each process that tells something."""
+    """A folder with a log file per process."""
 
     folder: Path
 
     @property
     def gate(self) -> Path:
-        """The file for which those wait who go on until they are told to end."""
+        """The file that tells the processes to end."""
         return self.folder / "gate"
 
     def tell(self, what: str, claims: Iterable[tuple[str, int]]) -> None:
-        """Write a line for each; a process that is killed leaves all of them or none."""
+        """Write the lines at once; a killed process leaves all of them or none."""
         text = "".join(f"{what} {id} {fence}\n" for id, fence in claims)
         file = os.open(self.folder / f"told-{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(file, text.encode())
         os.close(file)
 
     def told(self, what: str) -> list[Line]:
-        """Return the lines about this, of each process in the order in which they were written."""
+        """Return the lines of this kind, in the order of each process."""
         lines = (line.split() for file in self._files() for line in file.read_text().splitlines())
         return [Line(said, id, int(fence)) for said, id, fence in lines if said == what]
 
     def sizes(self) -> dict[str, int]:
-        """Return how much each process has told by now."""
+        """Return the size of each log file."""
         return {file.name: file.stat().st_size for file in self._files()}
 
     def _files(self) -> list[Path]:

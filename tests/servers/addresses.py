@@ -1,4 +1,4 @@
-"""Where servers of the tests listen: on a port of the loopback interface, or on a socket in a folder of their own."""
+"""Addresses of test servers: a loopback port, or a socket in the folder of the server."""
 
 import os
 import random
@@ -6,8 +6,8 @@ import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-# Neither the standard ports of anything here, nor those that the system gives to outgoing connections: while the server
-# is down, nobody else should get its port.
+# Outside the standard ports of the servers and outside the ephemeral ports: no other program may get the port of a
+# server that is down.
 PORTS = range(20_000, 32_000)
 LOOPBACK = "127.0.0.1"
 
@@ -15,7 +15,7 @@ LONGEST_SOCKET = 100
 
 
 def free_port(second: int = 0) -> int:
-    """Return a port of the loopback interface on which nobody listens, nor on the one that is `second` above it."""
+    """Return a free loopback port; the port `second` above is free too."""
     for port in random.sample(PORTS[: len(PORTS) - second], k=100):
         with ExitStack() as candidates, suppress(OSError):
             for each in sorted({port, port + second}):

@@ -1,4 +1,4 @@
-"""The programs of PostgreSQL, and a data directory to copy: made once in a run of the tests, by whoever comes first."""
+"""The PostgreSQL programs, and a template data directory that the first test process of a run creates."""
 
 import os
 import re
@@ -19,13 +19,13 @@ REMEDY = "install requirements/test.txt, or set TEST_PG_BIN to the folder of its
 
 
 def names() -> list[str]:
-    """Return the servers that can be started here, as far as this tier has them."""
+    """Return the names of the servers that the current tier can start."""
     given = os.environ.get("TEST_PG_BIN")
     return [name_of(Path(given))] if given else one_of_a_kind(list(PLACES))
 
 
 def name_of(programs: Path) -> str:
-    """Return what these programs are called here, as in postgres-17."""
+    """Return the name of a server version, such as postgres-17."""
     said = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
     major = re.search(r"\d+", said)
     if major is None:
@@ -35,7 +35,7 @@ def name_of(programs: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a server is started from: its programs, the account that runs them, and data that nobody changes."""
+    """The programs of a server, the account that runs them, and a template data directory that never changes."""
 
     programs: Path
     account: Account
@@ -46,7 +46,7 @@ class Cluster:
 
 
 def prepare(name: str, home: Path) -> Cluster:
-    """Return this cluster; for all processes that share a home it is made once."""
+    """Return the cluster; test processes with the same home create it once."""
     folder = home / name
     folder.mkdir(exist_ok=True)
     account = unprivileged()
@@ -59,7 +59,7 @@ def prepare(name: str, home: Path) -> Cluster:
 def template_of(programs: Path, folder: Path, account: Account) -> Path:
     template, unfinished = folder / "template", folder / "unfinished"
     if not template.exists():
-        # Whoever was at it before may have been killed.
+        # A killed test process may have left a part.
         shutil.rmtree(unfinished, ignore_errors=True)
         account.run(programs / "initdb", "-D", unfinished, *HOW)
         unfinished.rename(template)
@@ -70,7 +70,7 @@ def programs_of(name: str) -> Path:
     given = os.environ.get("TEST_PG_BIN")
     if given:
         return Path(given)
-    # Found but not imported: as root, its start-up code adds users to the system.
+    # Locate the package without importing: its start-up code adds system users when run as root.
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise RuntimeError(f"no PostgreSQL to test with: {PACKAGE} is not installed; {REMEDY}")
@@ -78,14 +78,14 @@ def programs_of(name: str) -> Path:
 
 
 def reachable(programs: Path, folder: Path, account: Account) -> Path:
-    """Return these programs, or a copy if the account cannot get at them: no mode of a folder above is loosened."""
+    """Return the programs, or a copy that the account can read, so that no folder needs wider permissions."""
     if can_run(programs, account):
         return programs
     site, unfinished = folder / "site", folder / "unfinished"
     place, package = programs.parent, programs.parents[1]
     if not site.exists():
         shutil.rmtree(unfinished, ignore_errors=True)
-        # The wheel has its shared libraries beside the package, and the programs look for them from where they are.
+        # The wheel has its shared libraries beside the package; the programs find them by relative path.
         for source in (place, package.with_name(f"{package.name}.libs")):
             if source.is_dir():
                 shutil.copytree(source, unfinished / source.relative_to(package.parent), symlinks=True)

@@ -1,7 +1,7 @@
-"""The folder of one run of the tests: all that its servers have on disk.
+"""The folder of a test run, with the files of all servers.
 
-Whoever made it holds a lock in it as long as the run lasts. So a folder whose lock is free was left by a run that was
-killed, and the next one removes it.
+The process that creates the folder locks a file in it until the run ends. A folder with a free lock was left by a
+killed run; the next run removes the folder.
 """
 
 import os
@@ -22,15 +22,15 @@ ENOUGH = 4 * 2**30
 
 @contextmanager
 def made_home(place: Path | None = None) -> Iterator[Path]:
-    """Give a folder, in the quickest place unless one is named; on leaving it is gone, with all that is in it."""
+    """Yield a new folder, in the fastest file system by default; remove the folder on exit."""
     place = place or quickest_place()
     clear_away_what_was_left(place)
     made = Path(mkdtemp(prefix=UNFINISHED, dir=place))
-    # The account of a server has to reach its own folder in it.
+    # The account of a server needs access to its subfolder.
     made.chmod(0o711)
     with (made / "lock").open("w") as lock:
         flock(lock, LOCK_EX)
-        # Only now does it have the name by which others find it: nobody ever sees it without its lock.
+        # Rename only after locking: a folder with the final name always has a lock.
         home = made.rename(made.with_name(made.name.replace(UNFINISHED, NAME)))
         try:
             yield home
@@ -40,9 +40,9 @@ def made_home(place: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def temporary_files_in(home: Path) -> Iterator[None]:
-    """Have this process and all that it starts make their temporary files here.
+    """Put the temporary files of the process and its children into the home.
 
-    pytest removes the folders of other runs of the same user: runs side by side need a place each.
+    pytest removes temporary folders of other runs of the same user, so concurrent runs need separate folders.
     """
     folder = home / "tmp"
     folder.mkdir()
@@ -61,9 +61,9 @@ def temporary_files_in(home: Path) -> Iterator[None]:
 
 
 def quickest_place() -> Path:
-    """Return where a data directory of a thousand files costs least: in memory, if there is plenty."""
+    """Return the fastest place for data directories: memory if enough is free, else the temporary folder."""
     has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
-    # Programs may have to be copied there.
+    # Programs may be copied there and must be executable.
     return MEMORY if has_room and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC else Path(gettempdir())
 
 
@@ -75,7 +75,7 @@ def clear_away_what_was_left(place: Path) -> None:
 
 
 def clear_away_unless_locked(home: Path) -> None:
-    # It has no lock if somebody did not get to the end of this.
+    # "a" creates the lock file if a killed cleanup has already removed it.
     with (home / "lock").open("a") as lock:
         flock(lock, LOCK_EX | LOCK_NB)
         shutil.rmtree(home, ignore_errors=True)
@@ -83,7 +83,7 @@ def clear_away_unless_locked(home: Path) -> None:
 
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Let one process after the other in here; one that is killed lets go."""
+    """Lock the folder against other processes; the system releases the lock of a killed process."""
     with (folder / "turn").open("w") as turn:
         flock(turn, LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""PgBouncer before a server, where it is installed."""
+"""PgBouncer in front of a PostgreSQL server, if PgBouncer is installed."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from tests.servers.postgres import Server, with_schema
 from tests.servers.process import PATIENCE, Process, unprivileged
 
 SBIN = "/usr/sbin:/usr/local/sbin"
-"""Where it is, though it may not be looked for there."""
+"""Folders of the program that may be missing in PATH."""
 
 CONFIGURATION = """
 [databases]
@@ -37,12 +37,12 @@ Mode = Literal["session", "transaction", "statement"]
 
 
 def program() -> str | None:
-    """Return where it is installed; None if it is not."""
+    """Return the path of the program, or None if PgBouncer is not installed."""
     return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:{SBIN}")
 
 
 class PgBouncer:
-    """It has as many sessions of the server as it is told, and lets everybody in as the user of the server's URL."""
+    """A pooler with at most `sessions` server connections; every client is logged in as the user of the server URL."""
 
     def __init__(self, server: Server, home: Path, *, mode: Mode, sessions: int) -> None:
         found = program()
@@ -71,15 +71,15 @@ class PgBouncer:
 
     @property
     def url(self) -> str:
-        """The URL of the server through it."""
+        """The URL of the server through the pooler."""
         return f"postgresql://postgres@{LOOPBACK}:{self._port}/{self._dbname}"
 
     def url_of(self, schema: str) -> str:
-        """Return the URL of a store in this schema, through it."""
+        """Return the URL of a store in a schema, through the pooler."""
         return with_schema(self.url, schema)
 
     def close(self) -> None:
-        """Leave nothing of it."""
+        """Stop the process and remove its files."""
         self._process.end(signal.SIGTERM)
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server, as tests have it: shared, or in hand to be stopped, killed and started again."""
+"""PostgreSQL servers for tests: shared, or owned by a test that stops, kills and restarts the server."""
 
 import ctypes
 import shutil
@@ -24,7 +24,7 @@ FAST: Mapping[str, str] = {
     "shared_buffers": "64MB",
     "max_wal_size": "128MB",
 }
-"""For servers whose data need not outlive anything."""
+"""Settings of servers whose data may be lost in a crash."""
 
 ALWAYS: Mapping[str, str] = {
     "max_connections": "200",
@@ -39,13 +39,13 @@ IPC_RMID = 0
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that tests share: nobody stops it."""
+    """A server that tests share; no test stops the server."""
 
     url: str
     version: int
 
     def url_of(self, schema: str) -> str:
-        """Return the URL of a store of its own, in this schema."""
+        """Return the URL of a store in a schema."""
         return with_schema(self.url, schema)
 
 
@@ -54,7 +54,7 @@ def with_schema(url: str, schema: str) -> str:
 
 
 def given(url: str) -> Server:
-    """Return a server that somebody else runs."""
+    """Return a server that is already running."""
     return Server(url, version_at(url))
 
 
@@ -64,10 +64,10 @@ def version_at(url: str) -> int:
 
 
 class OwnServer:
-    """A server of our own. It has settings as PostgreSQL has them by default, but for those that are given.
+    """A server that a test starts and stops, with the given settings and PostgreSQL's defaults.
 
-    It listens on a socket in its folder; `over_tcp` also on a port of the loopback interface, and then that is in its
-    URL. Both stay the same when it is started again.
+    The server listens on a socket in its folder; with `over_tcp` also on a loopback port, which is then in the URL.
+    Both stay the same after a restart.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class OwnServer:
         self.version = version_at(self.url)
 
     def url_of(self, schema: str) -> str:
-        """Return the URL of a store of its own, in this schema."""
+        """Return the URL of a store in a schema."""
         return with_schema(self.url, schema)
 
     @property
@@ -103,16 +103,16 @@ class OwnServer:
 
     @property
     def pid(self) -> int | None:
-        """The process that all others of the server are children of; None while it is down."""
+        """Process id of the postmaster; None while the server is down."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it, and return when it answers; again on the same data, if it was stopped or killed."""
+        """Start the server on its existing data; return when the server responds."""
         if self._process is not None:
             raise RuntimeError("the server is running; stop or kill it first")
         settings = [f"--{name}={value}" for name, value in self._settings.items()]
         command: list[str | Path] = [self._cluster.programs / "postgres", "-D", self._data, *settings]
-        # Told by SIGQUIT it ends without delay and still takes its shared memory along, as it could not by SIGKILL.
+        # On SIGQUIT the server ends immediately and still removes its shared memory; on SIGKILL it could not.
         self._process = Process(command, self._cluster.account, self._log, signal.SIGQUIT)
         ends_at = time.monotonic() + PATIENCE
         while not self._answers():
@@ -122,15 +122,15 @@ class OwnServer:
             time.sleep(0.01)
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
-        """End it with a checkpoint, or without one; what was committed is there in either case."""
+        """Stop the server with a checkpoint (fast) or without (immediate); committed data is kept in both cases."""
         self._end(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
 
     def kill(self) -> None:
-        """Kill its first process; return when the others have noticed and are gone, as the next start demands."""
+        """Kill the postmaster; return when its children have ended, as the next start requires."""
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
-        """Leave nothing of it: no process, no file, no shared memory."""
+        """Stop the server; remove its files and shared memory."""
         if self._process is not None:
             self.stop("immediate")
         self._remove_shared_memory()
@@ -149,7 +149,7 @@ class OwnServer:
         return False
 
     def _remove_shared_memory(self) -> None:
-        """Remove what a killed one left; its next start would have done so."""
+        """Remove the shared memory of a killed server, which the next start would have removed."""
         with suppress(FileNotFoundError):
             lines = (self._data / "postmaster.pid").read_text().splitlines()
             _, id = lines[6].split()

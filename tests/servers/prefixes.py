@@ -1,4 +1,4 @@
-"""Prefixes of stores on servers that are shared: each is new, and of those that are given back nothing stays behind."""
+"""Key prefixes of stores on shared servers. A prefix is always new; `give_back` deletes its keys."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,7 @@ import redis
 from tests.servers.redis import RedisServer
 
 Client: TypeAlias = "redis.Redis | redis.RedisCluster"
-"""One of the driver, as anybody would use it."""
+"""A client of redis-py."""
 
 CLUSTER = "redis+cluster://"
 AT_ONCE = 1_000
@@ -18,7 +18,7 @@ AT_ONCE = 1_000
 
 @contextmanager
 def client_of(url: str) -> Iterator[Client]:
-    """Give a client of a server, or of a cluster."""
+    """Yield a client of a server or a cluster."""
     if url.startswith(CLUSTER):
         with client_of_cluster(url.replace(CLUSTER, "redis://")) as client:
             yield client
@@ -29,10 +29,10 @@ def client_of(url: str) -> Iterator[Client]:
 
 @contextmanager
 def client_of_cluster(url: str, **options: Any) -> Iterator[redis.RedisCluster]:
-    """Give a client of a cluster, by one of its masters; on leaving its connections are closed.
+    """Yield a client of a cluster, from the URL of a master; close its connections on exit.
 
-    The driver leaves them open when it closes the client. The garbage collector would find them at some time, in the
-    middle of another test, which would fail for it.
+    redis-py leaves the connections open when the client is closed. The garbage collector would report them in the
+    middle of another test, and that test would fail.
     """
     with redis.RedisCluster.from_url(url, **options) as client:
         try:
@@ -44,23 +44,23 @@ def client_of_cluster(url: str, **options: Any) -> Iterator[redis.RedisCluster]:
 
 
 def new_prefix() -> str:
-    """Return a prefix that nobody has."""
+    """Return an unused prefix."""
     return f"tenure_{uuid4().hex}"
 
 
 def keys_under(prefix: str, client: Client) -> list[str]:
-    """Return what is stored under this prefix."""
+    """Return the keys with the prefix."""
     return sorted(key.decode() for key in client.scan_iter(match=f"{{{prefix}}}*", count=AT_ONCE))
 
 
 def remove(prefix: str, client: Client) -> None:
-    """Remove all that is stored under this prefix."""
+    """Delete the keys with the prefix."""
     if keys := keys_under(prefix, client):
         client.unlink(*keys)
 
 
 class Prefixes:
-    """Those of one test process, with a connection to each server for all of them."""
+    """The prefixes of one test process, with one client per server."""
 
     def __init__(self) -> None:
         self._clients: dict[str, Client] = {}

@@ -1,7 +1,7 @@
-"""Programs as the tests start them: under an account that may, and gone when the tests are.
+"""Server processes: run under an unprivileged account, and ended with the tests.
 
-A server has a session of its own, so that Ctrl-C reaches only the tests, and they stop it in their order. However its
-parent ends, on Linux it is told to end as well.
+A server runs in a separate session: Ctrl-C reaches only the tests, which then stop their servers in order. On Linux,
+the kernel signals a server when its parent dies.
 """
 
 import ctypes
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE = 60.0
-"""Seconds after which something that has to happen counts as not happening."""
+"""Seconds after which a wait fails."""
 
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who runs a program; None is whoever runs the tests."""
+    """The user and group that run a program; None means the current user."""
 
     user: int | None = None
     group: int | None = None
@@ -37,7 +37,7 @@ class Account:
             os.chown(path, self.user, self.group, follow_symlinks=False)
 
     def run(self, *command: str | Path) -> None:
-        """Run a program to its end; raise with what it said if it fails."""
+        """Run a program to its end; raise with its output if the program fails."""
         ran = subprocess.run(
             command,
             user=self.user,
@@ -55,7 +55,7 @@ class Account:
 
 
 def unprivileged() -> Account:
-    """Return an account that is not root's; PostgreSQL refuses to run as root. None is made for this."""
+    """Return an existing account other than root, because PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return Account()
     for name in ("postgres", "nobody"):
@@ -70,17 +70,17 @@ def unprivileged() -> Account:
 
 
 def environment() -> Mapping[str, str]:
-    """Return ours, without what would change how a server or its programs behave."""
+    """Return the environment without variables that change the behaviour of a server or its programs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
     return {**kept, "LC_ALL": "C"}
 
 
 class Process:
-    """A server and its children. `last_signal` is what it gets when its parent dies."""
+    """A server and its children. The server gets `last_signal` when its parent dies."""
 
     def __init__(self, command: Sequence[str | Path], account: Account, log: Path, last_signal: signal.Signals) -> None:
-        # All of its children inherit the one end, and none of them knows: at the other is the end of a file when the
-        # last of them is gone.
+        # The children inherit the write end of the pipe. The read end reaches end of file when the last child has
+        # ended.
         self._gone, held = os.pipe()
         with os.fdopen(held), log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -106,7 +106,7 @@ class Process:
         return self._process.poll() is not None
 
     def end(self, number: signal.Signals) -> None:
-        """Send it this, and return when it and its children are gone. It is not used after that."""
+        """Send a signal; return when the server and its children have ended. Call once."""
         self._process.send_signal(number)
         gone = select.poll()
         gone.register(self._gone, select.POLLIN)
@@ -117,14 +117,14 @@ class Process:
 
 
 def told_of_our_death(number: signal.Signals) -> Callable[[], None] | None:
-    """Return what a child has to do so that it gets this signal when we die, or None where that cannot be had.
+    """Return a function for the child that requests a signal on the death of the parent; None except on Linux.
 
-    Who forks has to be the main thread: the system takes the end of that thread for the death.
+    Fork from the main thread: Linux sends the signal when the forking thread ends.
     """
     if sys.platform != "linux":
         return None
-    # Between fork and exec only what takes no lock may run. So everything is looked up here, and a function of a PyDLL
-    # is called without letting go of the interpreter's lock.
+    # Code between fork and exec must not take locks. So look up all functions here, and use PyDLL, which calls a
+    # function without releasing the GIL.
     prctl, parent, exit = ctypes.PyDLL(None).prctl, os.getpid(), os._exit
 
     def be_told() -> None:

@@ -1,4 +1,4 @@
-"""A Redis or Valkey server, as tests have it: shared, or in hand to be stopped, killed and started again."""
+"""Redis and Valkey servers for tests: shared, or owned by a test that stops, kills and restarts the server."""
 
 import os
 import re
@@ -30,32 +30,32 @@ PROGRAMS = ("valkey-server", "redis-server")
 REMEDY = "install requirements/test.txt, or set TEST_REDIS_URL to the URL of a server to share"
 
 Settings = Mapping[str, str | Sequence[str]]
-"""What stands in a configuration file, by the first word of the line; some may stand there more than once."""
+"""Directives of a configuration file by name; a sequence repeats the directive."""
 
 FAST: Settings = {"save": '""', "appendonly": "no"}
-"""For servers whose data need not outlive anything."""
+"""Settings of servers whose data may be lost in a crash."""
 
 DURABLE: Settings = {"save": '""', "appendonly": "yes", "appendfsync": "always"}
-"""For servers that keep what they have acknowledged, whatever happens."""
+"""Settings of servers that keep every acknowledged write through a crash."""
 
-# A server that reads its data says so to everybody, and one that wants a password is there all the same.
+# A server that is still loading its data replies -LOADING; a server with a password replies -NOAUTH when ready.
 UP = (b"+PONG", b"-NOAUTH")
 
 
 def names() -> list[str]:
-    """Return the servers that can be started here, as far as this tier has them."""
+    """Return the names of the servers that the current tier can start."""
     return one_of_a_kind(list(programs()))
 
 
 def programs() -> dict[str, Path]:
-    """Return the program of each: those of the wheels, or else the one that is installed."""
+    """Return the programs by server name: from the wheels, else the installed program."""
     wheels = {name: found for name, wheel in WHEELS.items() if (found := in_wheel(*wheel))}
     installed = next(filter(None, map(shutil.which, PROGRAMS)), None)
     return wheels or ({} if installed is None else {SYSTEM: Path(installed)})
 
 
 def in_wheel(package: str, place: str) -> Path | None:
-    # Found but not imported: only the programs are wanted.
+    # Locate the package without importing: only its programs are used.
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         return None
@@ -79,13 +79,13 @@ def version_of(program: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RedisServer:
-    """A server that tests share: nobody stops it."""
+    """A server that tests share; no test stops the server."""
 
     url: str
     version: str
 
     def url_of(self, prefix: str) -> str:
-        """Return the URL of a store of its own, with this prefix."""
+        """Return the URL of a store with a prefix."""
         return with_prefix(self.url, prefix)
 
 
@@ -94,17 +94,17 @@ def with_prefix(url: str, prefix: str) -> str:
 
 
 def given(url: str) -> RedisServer:
-    """Return a server that somebody else runs."""
+    """Return a server that is already running."""
     with redis.Redis.from_url(url) as client:
         told = client.info("server")
     return RedisServer(url, told.get("valkey_version", told["redis_version"]))
 
 
 class OwnRedis:
-    """A server of our own. It has settings as the program has them by default, but for those that are given.
+    """A server that a test starts and stops, with the given settings and the program's defaults.
 
-    It listens on a socket in its folder; `over_tcp` also on a port of the loopback interface, and then that is in its
-    URL. Both stay the same when it is started again.
+    The server listens on a socket in its folder; with `over_tcp` also on a loopback port, which is then in the URL.
+    Both stay the same after a restart.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class OwnRedis:
         self.start()
 
     def url_of(self, prefix: str) -> str:
-        """Return the URL of a store of its own, with this prefix."""
+        """Return the URL of a store with a prefix."""
         return with_prefix(self.url, prefix)
 
     @property
@@ -140,14 +140,14 @@ class OwnRedis:
 
     @property
     def pid(self) -> int | None:
-        """None while it is down."""
+        """None while the server is down."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it, and return when it answers; again on the same data, if it was stopped or killed."""
+        """Start the server on its existing data; return when the server responds."""
         if self._process is not None:
             raise RuntimeError("the server is running; stop or kill it first")
-        # One that was killed has left its socket, at which nobody would answer.
+        # A killed server leaves its socket file behind.
         self._socket.unlink(missing_ok=True)
         self._process = Process([self._program, self._configuration], Account(), self._log, signal.SIGKILL)
         ends_at = time.monotonic() + PATIENCE
@@ -158,24 +158,24 @@ class OwnRedis:
             time.sleep(0.005)
 
     def stop(self) -> None:
-        """End it in order: what its settings say is saved first."""
+        """Stop the server in order; the server first saves its data as its settings say."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it without warning; what it has handed to the system is there when it is started again."""
+        """Kill the server; data that the server has passed to the operating system survives."""
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Let it stand still: it accepts connections and requests, and answers none."""
+        """Suspend the server: the kernel accepts connections and requests, and no request is answered."""
         os.kill(self._running().pid, signal.SIGSTOP)
         wait_until_stopped(self._running().pid)
 
     def resume(self) -> None:
-        """Let it go on; all that has come meanwhile is answered."""
+        """Resume the server, which then answers the waiting requests."""
         os.kill(self._running().pid, signal.SIGCONT)
 
     def close(self) -> None:
-        """Leave nothing of it: no process, no file."""
+        """Kill the server and remove its files."""
         if self._process is not None:
             self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -199,7 +199,7 @@ class OwnRedis:
 
 
 def configuration(settings: Settings) -> str:
-    """Return the file in which these stand, a line for each."""
+    """Return the text of a configuration file."""
     lines = [
         f"{name} {value}\n"
         for name, values in settings.items()

@@ -1,4 +1,4 @@
-"""A cluster of three masters, each with a third of the slots, and slots that can be moved between them by hand."""
+"""A cluster of three masters with a third of the slots each; tests can move slots between the masters."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from tests.servers.redis import FAST, OwnRedis, Settings, with_prefix
 MASTERS = 3
 SLOTS = 16_384
 BUS = 10_000
-"""How far above its port a master listens to the others."""
+"""Distance from the port of a master to its cluster bus port."""
 
 SETTINGS: Settings = {**FAST, "cluster-enabled": "yes", "cluster-require-full-coverage": "yes"}
 
@@ -35,31 +35,32 @@ class RedisCluster:
 
     @property
     def url(self) -> str:
-        """The URL of the cluster, by one of its masters; it tells of the others."""
+        """The URL of the cluster, with the address of the first master."""
         return f"redis+cluster://{LOOPBACK}:{self.masters[0].port}"
 
     def url_of(self, prefix: str) -> str:
-        """Return the URL of a store of its own, with this prefix."""
+        """Return the URL of a store with a prefix."""
         return with_prefix(self.url, prefix)
 
     def ask(self, master: int, *words: str | int) -> Any:
-        """Return what this master says to CLUSTER with these words."""
+        """Send a CLUSTER command to a master; return the reply."""
         return self._clients[master].execute_command("CLUSTER", *words)
 
     def owner_of(self, slot: int) -> int:
-        """Return the number of the master that has this slot."""
+        """Return the number of the master that owns the slot."""
         return next(self._ids.index(first[2]) for begin, end, first, *_ in self.ask(0, "SLOTS") if begin <= slot <= end)
 
     def move_slot(self, slot: int, to: int) -> None:
-        """Give a slot with all of its keys to another master; whoever asks the former one is told MOVED."""
+        """Move a slot with its keys to another master. The former master then replies MOVED."""
         with self.moving_slot(slot, to):
             pass
 
     @contextmanager
     def moving_slot(self, slot: int, to: int) -> Iterator[Callable[[], None]]:
-        """Have a slot on its way to another master; on leaving it has arrived, with all of its keys.
+        """Migrate a slot to another master; finish the migration on exit.
 
-        On its way whoever asks for a key that is not there is told ASK. What is given moves the keys that there are.
+        Meanwhile the former master replies ASK to requests for keys that it no longer has. The yielded function moves
+        the present keys.
         """
         origin = self.owner_of(slot)
         if origin == to:
@@ -71,12 +72,12 @@ class RedisCluster:
             yield move_keys
         finally:
             move_keys()
-            # The new owner first, so that there is one at any time.
+            # The new owner first, so that the slot always has an owner.
             for number in (to, origin, *(set(range(MASTERS)) - {to, origin})):
                 self.ask(number, "SETSLOT", slot, "NODE", self._ids[to])
 
     def close(self) -> None:
-        """Leave nothing of it."""
+        """Stop the masters and remove their files."""
         self._running.close()
 
     def _master(self, name: str, home: Path, started: ExitStack) -> OwnRedis:
@@ -89,7 +90,7 @@ class RedisCluster:
             first, end = (SLOTS * each // MASTERS for each in (number, number + 1))
             self.ask(number, "SET-CONFIG-EPOCH", number + 1)
             self.ask(number, "ADDSLOTS", *range(first, end))
-        # Each meets each of the others: one that is only told of them takes up to a second longer.
+        # Introduce all pairs of masters: gossip would take up to a second longer.
         for number, other in permutations(range(MASTERS), 2):
             self.ask(number, "MEET", LOOPBACK, self.masters[other].port)
         ends_at = time.monotonic() + PATIENCE
@@ -113,5 +114,5 @@ def client_of(master: OwnRedis) -> redis.Redis:
 
 
 def slot_of(prefix: str) -> int:
-    """Return the slot of all keys under this prefix."""
+    """Return the slot of the keys with a prefix."""
     return int(key_slot(f"{{{prefix}}}".encode()))

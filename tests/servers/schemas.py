@@ -1,4 +1,4 @@
-"""Schemas with the tables of a store, emptied and used again: to make and to drop one takes longer than most tests."""
+"""Migrated schemas that tests reuse: creating and dropping a schema takes longer than most tests."""
 
 from collections import defaultdict
 from uuid import uuid4
@@ -62,7 +62,7 @@ DESCRIPTION = """
 
 
 class Schemas:
-    """Those that are empty, by server."""
+    """A pool of empty schemas per server."""
 
     def __init__(self) -> None:
         self._empty: defaultdict[str, list[str]] = defaultdict(list)
@@ -70,13 +70,13 @@ class Schemas:
         self._sessions = Sessions()
 
     def take(self, server: Server) -> str:
-        """Return a schema that is as `migrate` makes it, and empty."""
+        """Return a migrated, empty schema."""
         if not self._empty[server.url]:
             self._empty[server.url].append(self._make(server))
         return self._empty[server.url].pop()
 
     def give_back(self, server: Server, schema: str) -> None:
-        """Empty it; or drop it, if somebody is still at it, or it is not as it was made."""
+        """Empty the schema for reuse; drop the schema if another session locks it or its definitions have changed."""
         with self._sessions.one(server.url) as connection:
             try:
                 with connection.transaction():
@@ -107,7 +107,7 @@ class Schemas:
 
 
 def described(schema: str, connection: psycopg.Connection) -> str:
-    """Return a digest of everything that is in a schema, but for the rows."""
+    """Return a digest of the definitions in a schema, without rows."""
     found = connection.execute(DESCRIPTION, {"schema": schema}).fetchone()
     assert found is not None
     return str(found[0])

@@ -1,7 +1,7 @@
-"""The servers of one test process: those that its tests share, and those that one test has alone.
+"""The servers of a test process: shared by all tests, or owned by a single test.
 
-Each is started when it is first asked for. Processes that share a home share what is dear to make, and no server: so
-one that is killed takes nothing from the others.
+A server starts on first use. Test processes share the template data directory and no server, so a killed process does
+not stop a server of another process.
 """
 
 import os
@@ -26,12 +26,12 @@ REDIS_CLUSTER = "redis-cluster"
 
 
 def shared_names() -> list[str]:
-    """Return the servers that tests can share here."""
+    """Return the names of the PostgreSQL servers that tests can share."""
     return [GIVEN] if os.environ.get("TEST_POSTGRES_DSN") else cluster.names()
 
 
 def shared_redis_names() -> list[str]:
-    """Return the servers of Redis and Valkey, each alone, that tests can share here."""
+    """Return the names of the single Redis and Valkey servers that tests can share."""
     if os.environ.get("TEST_REDIS_URL"):
         return [GIVEN_REDIS]
     if not redis.names():
@@ -40,7 +40,7 @@ def shared_redis_names() -> list[str]:
 
 
 def shared_redis_clusters() -> list[str]:
-    """Return the cluster that tests can share here; there is none beside a server that is given, and in lower tiers."""
+    """Return the name of the shared cluster; none with TEST_REDIS_URL or below tier 2."""
     return [] if os.environ.get("TEST_REDIS_URL") or TIER < EVERYTHING else [REDIS_CLUSTER]
 
 
@@ -58,7 +58,7 @@ class Servers:
         self._running.callback(HANDS.close)
 
     def shared(self, name: str) -> Server:
-        """Return the server of this name that all tests of the process share. It is fast, and forgets in a crash."""
+        """Return a server that the tests of the process share. It runs without fsync."""
         if name not in self._shared:
             self._shared[name] = self._start(name)
         return self._shared[name]
@@ -67,7 +67,7 @@ class Servers:
     def alone(
         self, name: str, settings: Mapping[str, str] | None = None, *, over_tcp: bool = True
     ) -> Iterator[OwnServer]:
-        """Give a server that nobody else uses; on leaving it is gone, whatever was done to it."""
+        """Yield a separate server; stop and remove the server on exit."""
         server = OwnServer(cluster.prepare(name, self._home), self._home, settings, over_tcp=over_tcp)
         try:
             yield server
@@ -76,7 +76,7 @@ class Servers:
 
     @contextmanager
     def pgbouncer(self, server: Server, *, mode: Mode = "transaction", sessions: int = 3) -> Iterator[PgBouncer]:
-        """Give a PgBouncer before a server, to whom it is installed; on leaving it is gone."""
+        """Yield a PgBouncer in front of a server; stop PgBouncer on exit."""
         bouncer = PgBouncer(server, self._home, mode=mode, sessions=sessions)
         try:
             yield bouncer
@@ -84,14 +84,14 @@ class Servers:
             bouncer.close()
 
     def shared_redis(self, name: str) -> RedisServer:
-        """Return the server of this name that all tests of the process share, or the cluster; it forgets in a crash."""
+        """Return a server or the cluster that the tests of the process share. It runs without persistence."""
         if name not in self._shared_redis:
             self._shared_redis[name] = self._start_redis(name)
         return self._shared_redis[name]
 
     @contextmanager
     def own_redis(self, name: str, settings: Settings | None = None, *, over_tcp: bool = True) -> Iterator[OwnRedis]:
-        """Give a server that nobody else uses; on leaving it is gone, whatever was done to it."""
+        """Yield a separate server; stop and remove the server on exit."""
         server = OwnRedis(name, self._home, settings, over_tcp=over_tcp)
         try:
             yield server
@@ -100,7 +100,7 @@ class Servers:
 
     @property
     def redis_cluster(self) -> RedisCluster:
-        """The cluster that all tests of the process share. They may move slots: it is whole all the same."""
+        """The cluster that the tests of the process share. Tests may move slots."""
         if self._redis_cluster is None:
             self._redis_cluster = RedisCluster(redis.names()[-1], self._home)
             self._running.callback(self._redis_cluster.close)
@@ -126,7 +126,7 @@ class Servers:
 
 @contextmanager
 def running_servers() -> Iterator[Servers]:
-    """Give servers to a program that is no test; on leaving they are gone, with all that they had."""
+    """Yield servers for a program outside pytest; remove the servers and their data on exit."""
     with made_home() as home:
         servers = Servers(home)
         try:

@@ -1,4 +1,4 @@
-"""Sessions for what tests do by hand: kept, as to begin one takes longer than most statements."""
+"""A pool of psycopg connections for SQL in tests: connecting takes longer than most statements."""
 
 import os
 from collections import defaultdict
@@ -11,14 +11,14 @@ from psycopg.pq import TransactionStatus
 
 
 class Sessions:
-    """Those that nobody uses just now, by URL; each commits what it does at once."""
+    """Idle autocommit connections by URL."""
 
     def __init__(self) -> None:
         self._idle: defaultdict[tuple[int, str], list[psycopg.Connection]] = defaultdict(list)
 
     @contextmanager
     def one(self, url: str) -> Iterator[psycopg.Connection]:
-        """Give a session; afterwards it is kept, unless it is in a transaction or lost."""
+        """Yield a connection; keep the connection afterwards unless it is closed or in a transaction."""
         idle = self._idle[os.getpid(), url]
         while idle and _is_lost(idle[-1]):
             idle.pop().close()
@@ -40,12 +40,12 @@ class Sessions:
 
 
 HANDS = Sessions()
-"""Those of all tests of a process."""
+"""The pool of the test process."""
 
 
 @contextmanager
 def by_hand(url: str) -> Iterator[psycopg.Connection]:
-    """Give a session on which nothing is set, whatever others did on it."""
+    """Yield a connection without session settings of earlier tests."""
     with HANDS.one(url) as connection:
         connection.prepare_threshold = None
         yield connection
@@ -54,6 +54,6 @@ def by_hand(url: str) -> Iterator[psycopg.Connection]:
 
 
 def _is_lost(connection: psycopg.Connection) -> bool:
-    """Tell whether the server has ended it: to who has asked nothing it says nothing else."""
+    """Return whether the server has closed the connection: an idle connection is readable only then."""
     readable, _, _ = select([connection], [], [], 0)
     return bool(readable)

@@ -1,4 +1,4 @@
-"""The servers of Redis and Valkey that other tests stand on: they start, keep what they have to, and leave nothing."""
+"""Tests of the Redis and Valkey test servers: start, durability, clean-up."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ ONCE = Retry(NoBackoff(), 0)
 
 
 def asking_once(url: str, **options: Any) -> redis.Redis:
-    """Return a client that asks once, and reads text."""
+    """Return a client that does not retry and decodes responses."""
     return redis.Redis.from_url(url, retry=ONCE, decode_responses=True, **options)
 
 
@@ -71,7 +71,7 @@ def of_cluster(redis_cluster: RedisCluster) -> Iterator[redis.RedisCluster]:
 
 @pytest.fixture
 def prefix(servers: Servers) -> Iterator[str]:
-    """A prefix of the cluster."""
+    """A prefix on the cluster."""
     prefix = servers.prefixes.take()
     yield prefix
     servers.prefixes.give_back(servers.shared_redis(REDIS_CLUSTER), prefix)

@@ -1,4 +1,4 @@
-"""A schema is used again only if it is as `migrate` makes it; a session, only if the server still has it."""
+"""Schemas are reused only with the definitions of `migrate`; connections are reused only while open."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -57,12 +57,12 @@ def test_a_schema_that_was_changed_is_dropped(postgres: Server, schemas: Schemas
 
 
 def test_a_schema_that_somebody_has_locked_is_dropped(postgres: Server, schemas: Schemas) -> None:
-    """Takes long: it is waited for."""
+    """Slow: `give_back` waits for a lock."""
     schema = schemas.take(postgres)
     place = Place(postgres.url, schema)
     with closing(psycopg.connect(postgres.url)) as other:
         other.execute(f"lock table {schema}.jobs".encode())
-        # Longer than it is waited for to be emptied; to be dropped it is waited for as long as it takes.
+        # Longer than the lock timeout for emptying; dropping waits without a timeout.
         other.execute("set local idle_in_transaction_session_timeout = '4s'")
 
         schemas.give_back(postgres, schema)

@@ -1,4 +1,4 @@
-"""The servers that other tests stand on: they start, keep what they have to keep, and leave nothing behind."""
+"""Tests of the PostgreSQL test servers: start, durability, clean-up."""
 
 import os
 import signal
@@ -71,12 +71,12 @@ def is_alive(pid: int) -> bool:
 
 
 def shared_memory_of(data: Path) -> int:
-    """Return the id of the segment by which a server keeps a second one off its data."""
+    """Return the id of the shared memory segment that locks the data directory."""
     return int((data / "postmaster.pid").read_text().splitlines()[6].split()[1])
 
 
 def segments() -> dict[int, int]:
-    """Return how many processes use each segment of shared memory, by its id."""
+    """Return the number of attached processes by shared memory segment id."""
     lines = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
     return {int(line.split()[1]): int(line.split()[6]) for line in lines}
 

@@ -1,4 +1,4 @@
-"""Services in the conditions that the tests need."""
+"""Worker and service statuses for the tests."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Health over HTTP, as those who ask for it see it."""
+"""The health endpoints, requested over HTTP."""
 
 import re
 import socket
@@ -29,7 +29,7 @@ SAMPLE = re.compile(rf"([a-z_]+){LABEL} ([0-9]+(?:\.[0-9]+)?)")
 
 @pytest.fixture
 def ask() -> Iterator[Ask]:
-    """Ask a service in some condition for a page."""
+    """A function that requests a path while the service has the given status."""
     now = [service_of(WELL)]
     with health_server("0", lambda: now[0]) as server, httpx.Client(trust_env=False, timeout=DEADLINE) as client:
 
@@ -45,7 +45,7 @@ def connected_to(server: HealthServer) -> socket.socket:
 
 
 def samples_of(text: str) -> dict[tuple[str, str | None], float]:
-    """Return what Prometheus would read; text that is not as its format has to be fails."""
+    """Parse Prometheus text format; raise an assertion error for invalid text."""
     assert text.endswith("\n")
     samples: dict[tuple[str, str | None], float] = {}
     name = kind = ""

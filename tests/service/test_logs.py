@@ -1,4 +1,4 @@
-"""Logs of a service: for people, and for machines."""
+"""The log formats: human and JSON."""
 
 import io
 import json
@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 
 
 class Sullen:
-    """What cannot be shown."""
+    """A value whose `str` raises."""
 
     def __str__(self) -> str:
         raise RuntimeError
@@ -31,7 +31,7 @@ class Sullen:
 
 @pytest.fixture(autouse=True)
 def root() -> Iterator[logging.Logger]:
-    """Leave the logs of the tests as they were."""
+    """Restore the handlers and level of the root logger after the test."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield root
@@ -50,7 +50,7 @@ def written(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def unheard() -> logging.Logger:
-    """Return a logger whose lines come to no handler but ours: that of pytest raises for odd ones."""
+    """Return a logger with only our handler: the pytest handler raises for malformed records."""
     logger = logging.Logger("app")  # noqa: LOG001 - without a parent
     logger.addHandler(logging.getLogger().handlers[-1])
     return logger

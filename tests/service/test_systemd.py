@@ -1,4 +1,4 @@
-"""Word to systemd, as its end of the line hears it."""
+"""Messages to systemd, received on the notification socket."""
 
 import os
 import secrets
@@ -23,7 +23,7 @@ EXTEND = "EXTEND_TIMEOUT_USEC=30000000"
 
 
 class Systemd:
-    """The other end of the line."""
+    """A fake systemd that receives on the notification socket."""
 
     def __init__(self, address: str) -> None:
         self.environment = {"NOTIFY_SOCKET": address, "PATH": "/bin"}
@@ -32,7 +32,7 @@ class Systemd:
         self.line.settimeout(DEADLINE)
 
     def heard(self) -> list[str]:
-        """Return the words of the next message."""
+        """Return the lines of the next message."""
         return self.line.recv(4096).decode().split("\n")
 
     def heard_nothing(self) -> bool:
@@ -40,7 +40,7 @@ class Systemd:
 
 
 class Service:
-    """What a notifier looks at, and the clock that it looks at it by."""
+    """The status and the clock that a notifier reads."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -55,7 +55,7 @@ class Service:
 
 @pytest.fixture
 def systemd() -> Iterator[Systemd]:
-    # Not pytest's own folder, whose path may be longer than a socket's may be.
+    # The path of `tmp_path` can exceed the limit for socket paths.
     with TemporaryDirectory(prefix="tenure-") as folder:
         systemd = Systemd(str(Path(folder) / "notify"))
         yield systemd

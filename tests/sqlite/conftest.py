@@ -1,4 +1,4 @@
-"""A folder for files that is gone afterwards."""
+"""A temporary folder for SQLite files."""
 
 from collections.abc import Iterator
 from pathlib import Path

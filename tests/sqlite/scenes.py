@@ -1,7 +1,7 @@
-"""Scenes that need processes of their own, to be killed or forked: `python -m tests.sqlite.scenes NAME FILE …`.
+"""Scenes for separate processes that are killed or forked: `python -m tests.sqlite.scenes NAME FILE …`.
 
-Each plays in a process that has no threads and nothing open, so that it may fork. It prints what it saw as JSON; the
-tests look at the file.
+A scene runs in a process without threads and open files, so that it may fork. It prints its observations as JSON; the
+tests check the file.
 """
 
 import json
@@ -27,12 +27,12 @@ from tenure.core.operations import ClaimRequest, Hold, Query
 
 
 def play(name: str, path: Path, *arguments: object, timeout: float = LONGEST) -> Any:
-    """Play a scene in a new process, and return what it printed."""
+    """Run a scene in a new process, and return its output."""
     return play_in("tests.sqlite.scenes", name, path, *arguments, timeout=timeout)
 
 
 def storm(path: str, number: str, workers: str, kills: str) -> object:
-    """Let workers drain the store, and kill one at random, again and again; each killed one is replaced."""
+    """Run workers that drain the store; repeatedly kill a random worker and replace it."""
     random.seed(7)
     store = SQLite(path)
     for start in range(0, int(number), 1_000):
@@ -54,7 +54,7 @@ def storm(path: str, number: str, workers: str, kills: str) -> object:
 
 
 def drain(path: str, telling: int) -> None:
-    """Claim and complete until every job is finished, one way or the other."""
+    """Claim and complete jobs until all jobs are finished."""
     random.seed(os.getpid())
     with tenure.Jobs(f"sqlite:///{path}?timeout=60") as jobs:
         while any(row.due or row.running for row in jobs.stats().rows):
@@ -63,13 +63,13 @@ def drain(path: str, telling: int) -> None:
                     say_that_one_holds(telling)
                 for claim in claims:
                     time.sleep(random.uniform(0, 0.008))
-                    # On a busy machine its lease of a second may run out.
+                    # On a busy machine the lease of one second may expire.
                     with suppress(tenure.ClaimLost):
                         end(claim)
 
 
 def end(claim: tenure.Claim) -> None:
-    """Complete it, with an effect or without."""
+    """Complete the claim, with or without an effect."""
     if random.random() < 0.5:
         claim.complete()
         return
@@ -79,7 +79,7 @@ def end(claim: tenure.Claim) -> None:
 
 
 def killed_at_each_statement(path: str) -> object:
-    """Kill a process before each statement of each operation in turn; tell what the file says afterwards."""
+    """Kill a process before each statement of each operation in turn; return the content of the file."""
     seen: list[tuple[str, int, str]] = []
     for name in OPERATIONS:
         number = 1
@@ -136,7 +136,7 @@ OPERATIONS: dict[str, Callable[[SQLite, Hold], object]] = {
 
 
 def state_of(path: str) -> str:
-    """Return all that the file says, as text that can be compared."""
+    """Return the content of the file as comparable text."""
     store = SQLite(path)
     jobs = sorted(store.find(Query()).jobs, key=lambda job: job.id)
     (row,) = store.stats().rows
@@ -152,7 +152,7 @@ def state_of(path: str) -> str:
 
 
 def opened_at_once(path: str, number: str) -> object:
-    """Let processes open a new file at the same instant, each to enqueue a job."""
+    """Open a new file from several processes at the same instant, and enqueue a job in each process."""
     starts_at = time.monotonic() + 0.3
 
     def act(n: int) -> None:
@@ -164,7 +164,7 @@ def opened_at_once(path: str, number: str) -> object:
 
 
 def shares(path: str, workers: str, seconds: str) -> object:
-    """Let processes write as fast as they can, from when all of them are ready; tell how often each could."""
+    """Write from several processes as fast as possible, once all are ready; return the writes of each process."""
     store = SQLite(path)
     store.enqueue([NewJob("work").record("first")])
     store.close()
@@ -194,7 +194,7 @@ def shares(path: str, workers: str, seconds: str) -> object:
 
 
 def forked(path: str) -> object:
-    """Use one store before a fork, in the children, and in the parent meanwhile; with a thread that uses it as well."""
+    """Use a store before a fork, in the children, in the parent meanwhile, and in a thread."""
     jobs = tenure.Jobs(f"sqlite:///{path}?timeout=60")
     jobs.enqueue("work", id="before")
     (claim,) = jobs.claim(lease=60)
@@ -233,7 +233,7 @@ def forked(path: str) -> object:
 
 
 def forked_in_a_transaction(path: str) -> object:
-    """Fork inside of a block; the child is told that it cannot use the store, the parent goes on."""
+    """Fork inside a block: the child gets an error when it uses the store, and the parent continues."""
     jobs = tenure.Jobs(f"sqlite:///{path}?timeout=0.2")
     jobs.enqueue("work", id="job")
     (claim,) = jobs.claim()
@@ -274,7 +274,7 @@ def forked_in_a_transaction(path: str) -> object:
 
 
 def interrupted(path: str, number: str) -> object:
-    """Raise KeyboardInterrupt so often, at random moments of many operations; then see that everyone can go on."""
+    """Raise KeyboardInterrupt at random times in many operations; then check that all handles still work."""
     random.seed(3)
     jobs = tenure.Jobs(f"sqlite:///{path}?timeout=60&synchronous=normal")
     jobs.enqueue("work")
@@ -284,7 +284,7 @@ def interrupted(path: str, number: str) -> object:
         before = interrupts.raised
         with suppress(KeyboardInterrupt):
             signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.004))
-            # Python drops what is raised while it collects garbage.
+            # Python drops exceptions raised during garbage collection.
             while interrupts.raised == before:
                 jobs.enqueue("work")
                 jobs.stats()
@@ -303,7 +303,7 @@ def interrupted(path: str, number: str) -> object:
 
 
 def out_of_room(path: str) -> object:
-    """Let the file grow no further in the middle of a request; then let it."""
+    """Stop the file from growing in the middle of a request; then allow it again."""
     import resource
 
     store = SQLite(path)
@@ -322,7 +322,7 @@ def out_of_room(path: str) -> object:
 
 
 def read_only(path: str) -> object:
-    """Use a file as someone who may not write it; then as someone who may."""
+    """Use a file without, then with, permission to write."""
     store = SQLite(path)
     store.enqueue([NewJob("work").record("first")])
     store.close()

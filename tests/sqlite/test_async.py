@@ -1,4 +1,4 @@
-"""The awaited twin on a file."""
+"""The async client on a SQLite file."""
 
 import asyncio
 import sqlite3
@@ -173,7 +173,7 @@ def test_a_transaction_can_end_while_everyone_else_waits_for_it(path: Path) -> N
         async with tenure.AsyncJobs(f"sqlite:///{path}?timeout=60") as jobs:
             (claim,) = await jobs.claim()
             async with claim.transaction():
-                # Tasks of their own, in a context from before the block.
+                # Separate tasks, in a context from before the block.
                 context = Context()
                 waiting = [asyncio.create_task(jobs.enqueue("next"), context=context) for _ in range(20)]
                 await asyncio.sleep(0.2)

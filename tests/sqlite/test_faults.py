@@ -1,4 +1,4 @@
-"""What goes wrong with files: a clear error, nothing half-done, and the next call works when the cause is gone."""
+"""File errors: a clear message, nothing half-done, and the next call works when the cause is removed."""
 
 import shutil
 import sqlite3
@@ -30,7 +30,7 @@ def stored(store: SQLite) -> list[str]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[sqlite3.Connection]:
-    """Hold the file as another writer does."""
+    """Lock the file as another writer does."""
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("begin immediate")
         yield other
@@ -133,7 +133,7 @@ def test_a_full_disk_is_told_and_nothing_of_the_request_is_stored(store: SQLite)
         put(store, "second", size=200_000)
 
     assert stored(store) == ["first"]
-    # The limit was that of the connection: after an error there is a new one.
+    # The limit applied to the connection: after an error the store opens a new one.
     put(store, "second", size=200_000)
     assert stored(store) == ["first", "second"]
 

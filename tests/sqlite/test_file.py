@@ -1,4 +1,4 @@
-"""What is in the file, and how often it is asked."""
+"""The content of the file, and the number of queries."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a claim costs does not depend on what is stored: counted in steps of SQLite's machine, not in time."""
+"""The cost of a claim does not depend on the number of stored jobs. Counted in steps of SQLite's virtual machine."""
 
 import re
 import sqlite3
@@ -69,7 +69,7 @@ def put(store: SQLite, number: int, job: NewJob) -> None:
 
 
 def steps(store: SQLite, action: Callable[[], object]) -> int:
-    """Return how many instructions SQLite's machine executed."""
+    """Return the number of instructions that SQLite's virtual machine executed."""
     counted = 0
 
     def count() -> int:
@@ -101,7 +101,7 @@ def claim_and_complete(store: SQLite, limit: int) -> None:
 def test_claiming_and_completing_costs_the_same_among_many_jobs_as_among_few(
     small: SQLite, large: SQLite, limit: int
 ) -> None:
-    """Takes long: the first of these tests fills a store with many jobs."""
+    """Slow: the first of these tests fills a store with many jobs."""
     few = steps(small, lambda: claim_and_complete(small, limit))
     many = steps(large, lambda: claim_and_complete(large, limit))
 
@@ -152,7 +152,7 @@ def test_a_claim_costs_as_much_as_it_has_lines_and_takes_jobs_not_their_product(
     hundred = steps(store, lambda: take(store, limit=100))
     store.close()
 
-    # A hundred lines to look at in both; what is taken costs about as much as among few lines.
+    # Both stores have a hundred lanes; a taken job costs about as much as with few lanes.
     assert hundred - one < 100 * 400
 
 
@@ -197,7 +197,7 @@ SORTS = {"claim all: held", "claim of queues: held", "claim of queues and types:
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_no_statement_walks_the_jobs_or_sorts_more_than_it_takes(large: SQLite, statement: str) -> None:
-    """Takes long: the first of these tests in a process fills a store with many jobs."""
+    """Slow: the first of these tests in a process fills a store with many jobs."""
     plan = explained(large, STATEMENTS[statement])
 
     assert scanned(plan) == []
@@ -242,7 +242,7 @@ def plans_of(store: SQLite) -> dict[str, list[str]]:
 
 
 def scanned(plan: list[str]) -> list[str]:
-    """Return what walks all jobs. An index that holds only the running or the stopped ones may be walked."""
+    """Return the plan steps that scan all jobs. A scan of the running or the stopped jobs only is allowed."""
     few = re.compile(r"USING (COVERING )?INDEX tenure_(leases|stopped)\b")
     tables = re.compile(r"SCAN (tenure_jobs|tenure_history|tenure_payloads|first|job)\b")
     return [line for line in plan if tables.match(line) and not few.search(line)]

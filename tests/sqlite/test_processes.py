@@ -18,7 +18,7 @@ from tenure.backends.sqlite import SQLite
 
 @only_in_all
 def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(path: Path) -> None:
-    """Takes long: thirty processes are killed and replaced, and leases run out."""
+    """Slow: thirty processes are killed and replaced, and leases expire."""
     seen = play("storm", path, 5_000, 8, 30)
 
     found = verdict(path)
@@ -33,7 +33,7 @@ def test_after_thirty_kills_every_job_is_completed_once_and_none_is_lost(path: P
 
 
 def test_a_kill_between_any_two_statements_leaves_the_jobs_as_before_or_as_after(path: Path) -> None:
-    """Takes long: a process is killed at each of its statements."""
+    """Slow: a process is killed at each of its statements."""
     seen = play("killed_at_each_statement", path)
 
     for operation, group in groupby(seen, key=lambda each: each[0]):
@@ -56,12 +56,12 @@ def test_ten_processes_that_open_a_new_file_at_once_all_find_a_store(path: Path)
 def test_eight_processes_that_write_all_the_time_all_get_their_share(path: Path) -> None:
     done = play("shares", path, 8, 2)
 
-    # An equal share is an eighth. With SQLite's own way of waiting the least here is nearly nothing.
+    # A fair share is an eighth. With SQLite's own waiting, the smallest share is nearly zero.
     assert min(done) > sum(done) / 8 / 4, done
 
 
 def test_a_store_that_is_open_can_be_used_on_both_sides_of_a_fork(path: Path) -> None:
-    """Takes long: processes fork and work on both sides."""
+    """Slow: processes fork, and both parent and child work."""
     seen = play("forked", path)
 
     assert seen["codes"] == [0] * 5
@@ -81,7 +81,7 @@ def test_a_child_that_was_forked_in_a_transaction_cannot_use_the_store_nor_end_t
 
 
 def test_interrupts_at_any_moment_leave_nothing_locked_and_nothing_half_done(path: Path) -> None:
-    """Takes long: hundreds of interrupts."""
+    """Slow: hundreds of interrupts."""
     seen = play("interrupted", path, 500)
 
     found = verdict(path)

@@ -1,4 +1,4 @@
-"""`claim.transaction()` on a file: one writer at a time, and SQLite's own ways to end a transaction."""
+"""`claim.transaction()` on a SQLite file: one writer at a time, and transactions that SQLite rolls back."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The lock of processes: who writes holds it, until the commit is done."""
+"""The process lock: a writer holds it until the commit is done."""
 
 import fcntl
 import os

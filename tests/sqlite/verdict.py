@@ -1,4 +1,4 @@
-"""What a file says after everything that was done to it: facts that can be compared with what must hold."""
+"""Read facts from a file after a scene, for comparison with the expected invariants."""
 
 import sqlite3
 from collections import Counter
@@ -36,7 +36,7 @@ UNPAIRED = """
 
 
 def verdict(path: Path) -> dict[str, Any]:
-    """Return what was found."""
+    """Return the facts."""
     happened = Counter[str]()
     with tenure.Jobs(f"sqlite:///{path}") as jobs:
         states = Counter(str(job.state) for job in jobs.find())
@@ -54,7 +54,7 @@ def verdict(path: Path) -> dict[str, Any]:
 
 
 def effects(path: Path) -> dict[str, Any]:
-    """Return what is to be said of the receipts that `drain` writes in its transactions."""
+    """Return the facts about the receipts that `drain` writes in its transactions."""
     with closing(sqlite3.connect(path)) as db:
         (number,) = db.execute("select count(*) from receipts").fetchone()
         (stale,) = db.execute(

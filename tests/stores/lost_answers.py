@@ -1,4 +1,4 @@
-"""A store on each kind of server, with a proxy that cuts its connections: how it is opened, where it can be cut."""
+"""A store on each kind of server, behind a proxy that cuts its connections at given points."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
@@ -85,11 +85,11 @@ class ProxiedStore(ABC):
     @classmethod
     @abstractmethod
     def made(cls, servers: Servers, name: str) -> AbstractContextManager[Self]:
-        """Give an empty store on the server of this name; on leaving it is gone."""
+        """Yield an empty store on the named server, and delete it afterwards."""
 
     @abstractmethod
     def open(self, clock: Clock | None) -> Backend:
-        """Return a handle whose connections nobody cuts."""
+        """Return a handle whose connections are not cut."""
 
     @abstractmethod
     def open_through(self, clock: Clock | None, options: str = "") -> Backend:
@@ -97,11 +97,11 @@ class ProxiedStore(ABC):
 
     @abstractmethod
     def faults(self) -> Mapping[str, object]:
-        """Return what is inconsistent in the store; nothing if it is whole."""
+        """Return the inconsistencies of the store."""
 
     @contextmanager
     def through(self, clock: Clock | None, options: str = "") -> Iterator[Backend]:
-        """Give a handle through the proxy that has an open connection."""
+        """Yield a handle with an open connection through the proxy."""
         with closing(self.open_through(clock, options)) as store:
             store.stats()
             yield store
@@ -111,7 +111,7 @@ class ProxiedStore(ABC):
         return operations.given(store, clock, self.held)
 
     def undisturbed(self, operation: Operation) -> tuple[object, object]:
-        """Return what an operation answers, and what is stored then, if no connection is cut."""
+        """Return the result of an operation, and the stored jobs afterwards, without a cut."""
         return undisturbed(type(self), self._servers, self._name, operation)
 
 
@@ -195,7 +195,7 @@ class ProxiedRedis(ProxiedStore):
     @classmethod
     @contextmanager
     def made(cls, servers: Servers, name: str) -> Iterator[Self]:
-        """Give a store on a server that knows the scripts, so that an operation is one EVALSHA."""
+        """Yield a store on a server that has the scripts loaded, so that an operation is one EVALSHA."""
         server = servers.shared_redis(name)
         prefix = servers.prefixes.take()
         load_scripts(server.url)

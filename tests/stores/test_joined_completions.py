@@ -1,4 +1,4 @@
-"""`claim.complete(connection=…)`: the completion is part of a transaction of the caller's, and undone with it."""
+"""`claim.complete(connection=…)`: the completion is part of the caller's transaction, and rolls back with it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`jobs.enqueue(connection=…)`: new jobs are part of a transaction of the caller's, and undone with it."""
+"""`jobs.enqueue(connection=…)`: new jobs are part of the caller's transaction, and roll back with it."""
 
 import sqlite3
 from contextlib import closing

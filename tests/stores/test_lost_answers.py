@@ -1,4 +1,4 @@
-"""A connection that is cut at any point of an operation: the operation is done once, or raises `StoreUnavailable`."""
+"""A connection is cut at any point of an operation: the operation takes effect once, or raises `StoreUnavailable`."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -33,7 +33,7 @@ CUTS_OF_THE_ANSWER = [(name, cut) for name, cut in CUTS if KINDS[name].cuts[cut]
 
 
 def at(cuts: Iterable[tuple[str, str]]) -> pytest.MarkDecorator:
-    """Run a test for each of these servers and cuts; in tier 1 only for the cut that loses the answer."""
+    """Run a test for each of these servers and cuts; in tier 1 only for the cut that loses the response."""
     chosen = [
         pytest.param(name, cut, marks=() if KINDS[name].cuts[cut].point is KINDS[name].lost_answer else only_in_all)
         for name, cut in cuts
@@ -54,14 +54,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(proxied: ProxiedStore, clock: Clock) -> Iterator[Backend]:
-    """A handle whose connections nobody cuts."""
+    """A handle whose connections are not cut."""
     with closing(proxied.open(clock)) as store:
         yield store
 
 
 @pytest.fixture
 def through(proxied: ProxiedStore, clock: Clock) -> Iterator[Backend]:
-    """A handle through the proxy that has an open connection."""
+    """A handle with an open connection through the proxy."""
     with proxied.through(clock) as through:
         yield through
 
@@ -221,7 +221,7 @@ def test_a_claim_whose_client_is_gone_expires_and_the_next_claim_takes_over(
 def test_a_server_that_falls_silent_is_unavailable_and_so_is_one_that_does_not_greet(
     proxied: ProxiedStore, store: Backend, clock: Clock
 ) -> None:
-    """Takes long: two time-outs pass."""
+    """Slow: two time-outs pass."""
     with proxied.through(clock, IMPATIENT) as through:
         with proxied.proxy.black_hole():
             with pytest.raises(StoreUnavailable, match=proxied.silent):

@@ -1,4 +1,4 @@
-"""`claim.transaction()`: writes of the caller's own, the completion and new jobs are one commit, or nothing is."""
+"""`claim.transaction()`: the caller's own writes, the completion and new jobs commit together or not at all."""
 
 import pytest
 

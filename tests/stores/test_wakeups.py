@@ -58,7 +58,7 @@ def own_home(request: pytest.FixtureRequest, servers: Servers) -> Iterator[OwnHo
 
 @pytest.fixture
 def store(home: Home[Any], monkeypatch: pytest.MonkeyPatch) -> Backend:
-    """A handle that hears wake-ups; its waits poll once, and then only after an hour."""
+    """A handle that receives notifications; its waits poll once, and then only after an hour."""
     store: Backend = home.open()
     home.listen(store)
     monkeypatch.setattr(waiter, "LONGEST_POLL", HOUR)
@@ -67,7 +67,7 @@ def store(home: Home[Any], monkeypatch: pytest.MonkeyPatch) -> Backend:
 
 @pytest.fixture
 def other(home: Home[Any]) -> Backend:
-    """Another handle on the store, as another process has it."""
+    """A second handle on the store, as in another process."""
     other: Backend = home.open()
     return other
 
@@ -109,7 +109,7 @@ def test_a_change_that_makes_a_job_claimable_ends_a_wait_of_another_handle(
     home: Home[Any], store: Backend, other: Backend, act: Callable[[Backend, Taken], None]
 ) -> None:
     other.enqueue([build_record(queue="mail")])
-    # A lease that ran out would end the wait as well.
+    # An expired lease would end the wait as well.
     held = take_one(other, lease=LONGEST_LEASE)
 
     with home.waiting(store, "mail") as thread:

@@ -1,7 +1,7 @@
 """The database that jobs and the caller's own data share, for each store that has transactions.
 
-A test module takes the fixtures by name: `database, jobs, claim = transactions.database, …`. A module for one store has
-a fixture `database` of its own instead.
+A test module takes the fixtures by name: `database, jobs, claim = transactions.database, …`. A module for one store
+defines its own fixture `database` instead.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ PATIENCE = 60
 
 
 class Database(ABC):
-    """A database with a store, and with a table of the caller's for the effects of jobs."""
+    """A database with a store, and with the caller's table for the effects of jobs."""
 
     url: str
     """Where the store is, for `tenure.Jobs`."""
@@ -40,14 +40,14 @@ class Database(ABC):
 
     @abstractmethod
     def connect(self) -> AbstractContextManager[Any]:
-        """Open a connection of the caller's: committed when the block is left, rolled back by an exception, closed."""
+        """Open a caller's connection; commit when the block ends, roll back on an exception, and close it."""
 
     def create_table(self) -> None:
         with self.connect() as connection:
             connection.execute(f"create table {self.table} (job text primary key, fence bigint)")
 
     def write(self, connection: Any, job: str, fence: int = 0) -> Any:
-        """Write the effect of a job; return what the driver returns, which an async one has to await."""
+        """Write the effect of a job; return the driver's result, an awaitable for an async driver."""
         values = f"{self.placeholder}, {self.placeholder}"
         return connection.execute(f"insert into {self.table} values ({values})", (job, fence))  # noqa: S608
 

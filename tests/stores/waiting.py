@@ -28,7 +28,7 @@ def wait_after_look(
     *,
     has_looked: Callable[[], object],
 ) -> Iterator[threading.Thread]:
-    """Give a thread whose wait has looked at the store and found nothing; on leaving, let the wait end."""
+    """Yield a thread whose wait has polled the store without success; end the wait afterwards."""
     thread = started_wait(store, queues, types)
     until(has_looked)
     assert thread.is_alive(), "the wait ended before the test did anything"

@@ -1,4 +1,4 @@
-"""A stage, and the store on it: a file."""
+"""Fixtures: a stage with a SQLite file as store."""
 
 from pathlib import Path
 

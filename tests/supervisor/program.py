@@ -1,4 +1,4 @@
-"""The processes of a supervisor's, as the command line would start them: `python -m tests.supervisor.program …`."""
+"""A supervisor and its child processes for the tests: `python -m tests.supervisor.program supervise|work|reap …`."""
 
 import json
 import logging
@@ -17,17 +17,17 @@ from tests.processes.stage import Stage
 from tests.processes.tasks import add_tasks
 
 HOARD = 200 << 20
-"""Bytes that a handler takes and never gives back."""
+"""Bytes that a handler allocates and never frees."""
 hoarded: list[bytes] = []
 
 
 def refusal_on(stage: Stage) -> Path:
-    """Return the file that, while it is there, makes a child refuse to start."""
+    """Return the path of a file; children exit at start while the file exists."""
     return stage.folder / "refuse"
 
 
 def plan_on(stage: Stage, options: dict[str, Any], **told: Any) -> SupervisorConfig:
-    """Return a plan for children that are workers with these options."""
+    """Return a configuration whose children are workers with `options`; `told` overrides its fields."""
     python = [sys.executable, "-m", "tests.supervisor.program"]
     plan = {
         "command": [*python, "work", str(stage.folder), json.dumps(options)],

@@ -1,4 +1,4 @@
-"""A supervisor as a test has it in hand: in a thread, or in a process that can be sent signals."""
+"""Run a supervisor for a test: in a thread, or in a process that can receive signals."""
 
 import json
 import signal
@@ -29,19 +29,19 @@ class Shift:
         return self.supervisor.status()
 
     def pids(self) -> list[int]:
-        """Return the processes of the workers that work."""
+        """Return the process ids of workers that are ready and not stopping."""
         return [each.pid for each in self.condition.workers if each.is_ready and not each.is_stopping]
 
     def ready(self, number: int = 1) -> list[int]:
-        """Wait until so many workers work, and return their processes."""
+        """Wait until exactly `number` workers are ready; return their process ids."""
         return until(lambda: pids if len(pids := self.pids()) == number else [])
 
     def other_than(self, *pids: int) -> int:
-        """Wait until a worker works that is none of these, and return its process."""
+        """Wait until a worker with a process id not in `pids` is ready; return its process id."""
         return until(lambda: next((pid for pid in self.pids() if pid not in pids), 0))
 
     def ending(self) -> SupervisorResult:
-        """Return how it ended, when it has."""
+        """Wait until the supervisor ends; return its result."""
         self._thread.join(PATIENCE)
         assert self._ending is not None, "the supervisor did not end"
         return self._ending
@@ -56,7 +56,7 @@ class Shift:
 
 @contextmanager
 def shift_of(plan: SupervisorConfig) -> Iterator[Shift]:
-    """Give a supervisor that runs; on leaving, it and its children are gone."""
+    """Yield a running supervisor; stop the supervisor and its children on exit."""
     shift = Shift(plan)
     try:
         yield shift
@@ -78,7 +78,7 @@ class Office:
         self.process.send_signal(number)
 
     def ending(self) -> dict[str, Any]:
-        """Return how it says that it ended, when it has."""
+        """Wait until the process ends; return the result that the supervisor printed."""
         printed, _ = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0
         return dict(json.loads(printed))
@@ -86,12 +86,12 @@ class Office:
 
 @contextmanager
 def office_on(stage: Stage, options: dict[str, Any], **told: Any) -> Iterator[Office]:
-    """Give a supervisor in a process; on leaving it is gone, and its children go."""
+    """Yield a supervisor in a process; on exit kill the supervisor, so that its children stop."""
     office = Office(stage, options, told)
     try:
         yield office
     finally:
         office.process.kill()
         office.process.communicate()
-        # Should handlers still hold, their workers would wait for them.
+        # Workers wait for handlers that still wait for the gate.
         stage.gate.touch()

@@ -1,4 +1,4 @@
-"""The small parts of a supervisor, each by itself."""
+"""Unit tests of the small classes of a supervisor."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def longest_of(_: float, most: float) -> float:
 
 
 class Stopped(threading.Event):
-    """What can be stopped, and tells that it was."""
+    """A fake worker that is set when `stop` is called."""
 
     def stop(self, *, now: bool = False) -> None:
         assert not now
@@ -176,7 +176,7 @@ def test_what_a_child_has_is_for_itself_alone_and_ends_with_its_supervisor(monke
     file = new_shared_file()
     reader = StartedJobsReader(file)
     lifeline, end = os.pipe()
-    # As it is in a process that was started with it.
+    # As in a child process that inherited the pipe.
     os.set_inheritable(lifeline, True)
     monkeypatch.setenv(VARIABLE, f"{file},{lifeline}")
     worker = Stopped()

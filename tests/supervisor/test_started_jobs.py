@@ -1,4 +1,4 @@
-"""The ledger of a worker: what it says after the worker was killed."""
+"""The list of started jobs of a worker, read by the supervisor after the worker was killed."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ while True:
 
 @dataclass(eq=False)
 class Stub:
-    """What the ledger looks at of a run."""
+    """The attribute of a run that `StartedJobs` reads."""
 
     id: str
 

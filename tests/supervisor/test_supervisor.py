@@ -1,4 +1,4 @@
-"""A supervisor with real children: that die, are killed, frozen, replaced, and told to end."""
+"""A supervisor with real child processes: dying, killed, frozen, replaced and stopped."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from tests.supervisor.shift import office_on, shift_of
 from tests.tiers import only_in_all
 
 A_LONG_LEASE = 600
-"""Seconds: no claim runs out in a test, so what is taken back was taken back on the supervisor's word."""
+"""Seconds. No lease expires during a test: every reaped claim was reaped by the supervisor."""
 LEAVER = """
 import pathlib, signal, tenure.supervisor
 
@@ -71,7 +71,7 @@ def is_all_done(jobs: tenure.Jobs) -> bool:
 
 
 def are_all_settled_but(jobs: tenure.Jobs, number: int) -> bool:
-    """Tell whether the store knows of all ends but so many, which are not to come."""
+    """Return whether all jobs are settled except `number` jobs that cannot end."""
     return jobs.stats().total("running", queue="default") == number
 
 
@@ -121,7 +121,7 @@ def test_what_a_handler_of_a_dead_child_has_started_ends_with_it(stage: Stage, j
 
 @only_in_all
 def test_children_that_die_at_the_same_time_are_all_replaced(stage: Stage, jobs: tenure.Jobs) -> None:
-    """Takes long: two children start twice."""
+    """Slow: two children start twice."""
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     with shift_of(plan_on(stage, {"concurrency": 1, "lease": A_LONG_LEASE}, processes=2)) as shift:
         until(lambda: len(stage.told("began")) == 2)
@@ -175,7 +175,7 @@ def test_it_gives_up_if_there_is_no_such_program(stage: Stage, caplog: pytest.Lo
 
 @only_in_all
 def test_it_never_gives_up_once_a_child_came_to_run(stage: Stage) -> None:
-    """Takes long: the pauses between the starts of a child grow."""
+    """Slow: the delay between restarts of a child grows."""
     with shift_of(plan_on(stage, {})) as shift:
         (pid,) = shift.ready()
 
@@ -192,7 +192,7 @@ def test_it_never_gives_up_once_a_child_came_to_run(stage: Stage) -> None:
 def test_replacing_children_after_so_many_jobs_loses_nothing_and_charges_nobody(
     stage: Stage, jobs: tenure.Jobs
 ) -> None:
-    """Takes long: children are replaced again and again, a second apart."""
+    """Slow: children are replaced repeatedly, one second apart."""
     jobs.enqueue_many(tenure.NewJob("load") for _ in range(1_200))
     options = {"concurrency": 1, "lease": A_LONG_LEASE}
     with shift_of(plan_on(stage, options, processes=2, max_jobs=100)) as shift:
@@ -207,13 +207,13 @@ def test_replacing_children_after_so_many_jobs_loses_nothing_and_charges_nobody(
 
 @only_in_all
 def test_children_are_replaced_one_at_a_time(stage: Stage, jobs: tenure.Jobs) -> None:
-    """Takes long: children are replaced one after the other, a second apart."""
+    """Slow: children are replaced sequentially, with a second between them."""
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     with shift_of(plan_on(stage, {"concurrency": 1}, processes=3, max_memory=1)) as shift:
         until(lambda: len(stage.told("began")) == 2)
         until(lambda: any(each.is_stopping for each in shift.condition.workers))
 
-        # Long enough for the supervisor to look at the others again.
+        # Two jobs of one second: the supervisor checks the other children meanwhile.
         jobs.enqueue_many(tenure.NewJob("last_a_second", id=id) for id in ("first", "second"))
         jobs.wait_for("second", timeout=PATIENCE)
 
@@ -223,7 +223,7 @@ def test_children_are_replaced_one_at_a_time(stage: Stage, jobs: tenure.Jobs) ->
 
 @only_in_all
 def test_a_child_that_takes_too_much_memory_is_replaced_without_harm(stage: Stage, jobs: tenure.Jobs) -> None:
-    """Takes long: the supervisor looks at the memory once a second."""
+    """Slow: the supervisor checks memory once a second."""
     jobs.enqueue("keep_memory", id="greedy")
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE}
@@ -243,7 +243,7 @@ def test_a_child_that_takes_too_much_memory_is_replaced_without_harm(stage: Stag
 def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its_child(
     stage: Stage, jobs: tenure.Jobs
 ) -> None:
-    """Takes long: a run lasts longer than the grace."""
+    """Slow: a run lasts longer than the grace period."""
     jobs.enqueue("keep_memory", id="greedy")
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE, "grace": 0.1}
@@ -264,7 +264,7 @@ def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its
 
 @only_in_all
 def test_children_end_when_their_supervisor_is_killed(stage: Stage, jobs: tenure.Jobs) -> None:
-    """Takes long: children start, and notice that their supervisor is gone."""
+    """Slow: children start, and detect that their supervisor has died."""
     jobs.enqueue_many(tenure.NewJob("hold") for _ in range(2))
     options = {"concurrency": 1, "lease": A_LONG_LEASE, "grace": 0.3}
     with office_on(stage, options, processes=2) as office:
@@ -306,7 +306,7 @@ def test_a_second_signal_ends_the_grace(stage: Stage, jobs: tenure.Jobs) -> None
 
 
 def test_a_frozen_child_is_killed_after_the_grace_and_its_jobs_are_taken_back(stage: Stage, jobs: tenure.Jobs) -> None:
-    """Takes long: the grace and the margin of a frozen child pass."""
+    """Slow: the supervisor waits for the grace period and the margin of a frozen child."""
     jobs.enqueue("hold", id="held")
     options = {"lease": A_LONG_LEASE, "grace": 0.2}
     with shift_of(plan_on(stage, options, kill_margin=0.5)) as shift:
@@ -344,7 +344,7 @@ def test_draining_ends_with_the_children_and_adds_up_what_they_did(stage: Stage,
 
 @only_in_all
 def test_a_child_that_dies_while_it_drains_is_replaced(stage: Stage, jobs: tenure.Jobs) -> None:
-    """Takes long: a child starts again after a pause."""
+    """Slow: a child restarts after a delay."""
     jobs.enqueue("leave", id="deadly", max_crashes=1)
     jobs.enqueue("quick", id="after")
 
@@ -358,7 +358,7 @@ def test_a_child_that_dies_while_it_drains_is_replaced(stage: Stage, jobs: tenur
 def test_a_change_of_the_source_replaces_the_children_and_one_that_breaks_it_is_waited_out(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Takes long: the children are replaced three times."""
+    """Slow: the children are replaced three times."""
     source = stage.folder / "source"
     source.mkdir()
     with shift_of(plan_on(stage, {}, reload=[source])) as shift:

@@ -1,4 +1,4 @@
-"""What needs a program that no wheel brings; where one is missing, a line says so."""
+"""Tests that need programs outside wheels; pytest prints the missing programs."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def pooler(servers: Servers, postgres: Server) -> Iterator[PgBouncer]:
-    """PgBouncer in transaction mode, with three sessions of the server."""
+    """PgBouncer in transaction mode, with three server connections."""
     with servers.pgbouncer(postgres) as pooler:
         yield pooler
 

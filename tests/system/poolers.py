@@ -1,4 +1,4 @@
-"""The stores behind a pooler that the conformance suite runs on in the system tier: each is named server-pooler."""
+"""Stores behind a pooler, for the conformance suite in the system tier. Names have the form SERVER-POOLER."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,19 +13,19 @@ OWN, PGBOUNCER = "pooled", "pgbouncer"
 
 
 class Way(Protocol):
-    """How a store is reached."""
+    """A server or a pooler that a store connects to."""
 
     def url_of(self, schema: str) -> str: ...
 
 
 def names() -> list[str]:
-    """Return those that can be had here."""
+    """Return the names of the poolers that can be started on the machine."""
     through_pgbouncer = [f"{server}-{PGBOUNCER}" for server in shared_names()] if pgbouncer.program() else []
     return [f"{shared_names()[-1]}-{OWN}", *through_pgbouncer]
 
 
 class Poolers:
-    """Those of one test process; each is started when it is first asked for."""
+    """The poolers of one test process, started on first use."""
 
     def __init__(self, servers: Servers, running: ExitStack) -> None:
         self._servers = servers
@@ -33,7 +33,7 @@ class Poolers:
         self._ways: dict[str, Way] = {}
 
     def find(self, name: str) -> tuple[Server, Way]:
-        """Return the server, and the pooler before it, that this name stands for."""
+        """Return the server and the pooler of a name."""
         server_name, _, kind = name.rpartition("-")
         server = self._servers.shared(server_name)
         if name not in self._ways:

@@ -1,4 +1,4 @@
-"""Through PgBouncer: what holds for the pooler of our own, and the modes that it has not."""
+"""The tests of our own pooler, run through PgBouncer; and the pool modes that only PgBouncer has."""
 
 from contextlib import closing
 

@@ -1,4 +1,4 @@
-"""A shop of a user's: orders that are to become invoices, in a database of any kind, and a `tenure.Table` over them."""
+"""A user's database with orders and invoices, on any engine, and a `tenure.Table` over the orders."""
 
 import inspect
 import sqlite3
@@ -20,7 +20,7 @@ COLUMNS: tenure.Columns = {"state": "status", "attempts": "tries", "error": "las
 
 
 class Shop(ABC):
-    """Names tables with its schema, if it has one."""
+    """A database with the tables `orders` and `invoices`, in a schema on PostgreSQL."""
 
     url: str
     schema: str | None = None
@@ -29,7 +29,7 @@ class Shop(ABC):
         return table if self.schema is None else f"{self.schema}.{table}"
 
     def table(self, store: Any = None, **options: Any) -> tenure.Table[Any]:
-        """Return the orders as a table, migrated, which takes those of the scraper, the oldest first."""
+        """Return a migrated table that claims orders of the source `scraper`, by number."""
         given = {
             "columns": COLUMNS,
             "states": WORDS,
@@ -44,7 +44,7 @@ class Shop(ABC):
         return table
 
     def given(self, number: int, source: str = "scraper") -> list[int]:
-        """Have so many orders more, and return their keys."""
+        """Insert orders; return their keys."""
         start = self.rows("select coalesce(max(id), 0) from {orders}")[0][0]
         ids = [start + n for n in range(1, number + 1)]
         for id in ids:
@@ -58,27 +58,27 @@ class Shop(ABC):
         return [status for (status,) in self.rows("select status from {orders} order by id")]
 
     def invoice(self, connection: Any, id: int) -> None:
-        """Write an invoice in a transaction of the caller's."""
+        """Insert an invoice in the caller's transaction."""
         connection.execute(f"insert into {self.named('invoices')} (order_id) values ({id})")
 
     async def invoice_awaited(self, connection: Any, id: int) -> None:
-        """Do the same from async code."""
+        """Insert an invoice from async code."""
         made = connection.execute(f"insert into {self.named('invoices')} (order_id) values ({id})")
         if inspect.isawaitable(made):
             await made
 
     @property
     def jobs_url(self) -> str:
-        """The URL of a store of jobs in the same database, which is gone with the shop."""
+        """The URL of a job store in the same database, removed with the shop."""
         return self.url if self.schema is None else f"{self.url}&schema={self.schema}_jobs"
 
     @abstractmethod
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Do this to the database as another program would, and return the rows that it gives."""
+        """Run a statement on a separate connection; return its rows."""
 
     @abstractmethod
     def connected(self) -> Any:
-        """Return a connection of the user's own."""
+        """Open a connection as the user's program does."""
 
 
 ORDERS = """
@@ -134,7 +134,7 @@ class PostgresShop(Shop):
 
 @contextmanager
 def shop_on(engine: str, servers: Servers, folder: Path) -> Iterator[Shop]:
-    """Give a shop on an engine; it is gone afterwards."""
+    """Yield a shop on an engine; remove the shop on exit."""
     if engine == "sqlite":
         yield SQLiteShop(folder)
         return

@@ -1,4 +1,4 @@
-"""A file, or a shop in a database, that is gone afterwards."""
+"""Fixtures: a SQLite file, or a shop, removed after the test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,12 +24,12 @@ def clock() -> Clock:
 
 @pytest.fixture(params=["sqlite", shared_names()[-1]])
 def shop(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Iterator[Shop]:
-    """A shop on each engine that tables can be on."""
+    """A shop on SQLite and on the newest PostgreSQL."""
     with shop_on(request.param, servers, tmp_path) as shop:
         yield shop
 
 
 @pytest.fixture
 def lite_shop(tmp_path: Path) -> Shop:
-    """A shop in a file, for what no engine knows of."""
+    """A shop on SQLite, for tests that do not depend on the engine."""
     return SQLiteShop(tmp_path)

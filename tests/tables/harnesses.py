@@ -1,4 +1,4 @@
-"""Tables of users, each of its own kind, that what is for everything that can be claimed from runs on."""
+"""Harnesses of users' tables, for the conformance tests of all sources."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ KINDS = ("table", "sidecar")
 
 
 def names() -> list[str]:
-    """Return a name for each kind of table on each engine: `table-sqlite`, `sidecar-postgres-18`."""
+    """Return the harness names: `table-sqlite`, `sidecar-postgres-18` and so on."""
     return [f"{kind}-{engine}" for engine in ("sqlite", *shared_names()) for kind in KINDS]
 
 
 @contextmanager
 def made(name: str, servers: Servers) -> Iterator[ClaimingHarness]:
-    """Give the table of a name; it is gone afterwards."""
+    """Yield the harness of a name; remove its table on exit."""
     kind, _, engine = name.partition("-")
     is_sidecar = kind == "sidecar"
     if engine == "sqlite":

@@ -1,4 +1,4 @@
-"""Tables in a SQLite file, each of its own kind, and what the tests do to them."""
+"""Tables of several kinds in a SQLite file, and helpers for the tests."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -19,20 +19,20 @@ KINDS = {"mapped": MAPPED, "sidecar": BESIDE}
 
 
 def execute(path: Path, *statements: str) -> None:
-    """Do this to the file, as a program of the user's would."""
+    """Run statements on the file, as a user's program would."""
     with closing(sqlite3.connect(path, timeout=60)) as db, db:
         for each in statements:
             db.execute(each)
 
 
 def rows(path: Path, statement: str) -> list[Any]:
-    """Return what the file says; whoever only reads cannot be in the way of those who write."""
+    """Run a query on a read-only connection, which cannot block writers."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as db:
         return db.execute(statement).fetchall()
 
 
 def given_orders(path: Path, *statuses: str | None) -> None:
-    """Have a table of orders, one of each status."""
+    """Create a table of orders with one order per status."""
     execute(path, "pragma journal_mode = wal", ORDERS)
     with closing(sqlite3.connect(path)) as db, db:
         values = [(status, "scraper", f"2026-01-01 10:00:{n:02}") for n, status in enumerate(statuses)]
@@ -43,7 +43,7 @@ def given_orders(path: Path, *statuses: str | None) -> None:
 def opened(
     path: Path, name: str = "orders", *, clock: StoreClock | None = None, is_migrated: bool = True, **options: Any
 ) -> Iterator[SQLiteTable]:
-    """Give the table of these options, migrated unless told otherwise."""
+    """Yield a table with these options, migrated by default."""
     database = Database(path, clock=clock, synchronous="normal", timeout=60, is_bare=True)
     table = SQLiteTable(database, build_table_spec(name, **options), is_owner=True)
     try:
@@ -55,7 +55,7 @@ def opened(
 
 
 def plan(path: Path, statement: str, values: Any, functions: Sequence[str] = ("tenure_moment",)) -> str:
-    """Return how SQLite would go about a statement."""
+    """Return the query plan of a statement."""
     with closing(sqlite3.connect(path)) as db:
         for name in functions:
             db.create_function(name, 1, str, deterministic=True)

@@ -1,4 +1,4 @@
-"""Scenes on a table in a SQLite file, each played in a process of its own."""
+"""Scenes on a table in a SQLite file, each in a new process."""
 
 import json
 import os
@@ -15,10 +15,10 @@ from tests.playing import fork, play_in, wait_for
 from tests.tables.lite import KINDS, opened
 
 LEASE = 5.0
-"""Seconds: all that are to die have claimed before the lease of the first of them runs out."""
+"""Seconds: all processes that die have claimed before the first lease expires."""
 
 POINTS = ("claimed", "written", "settled", "committed")
-"""Where a worker may die that holds rows."""
+"""The points at which a worker with claimed rows may die."""
 
 
 def play(name: str, *arguments: object) -> Any:
@@ -26,7 +26,7 @@ def play(name: str, *arguments: object) -> Any:
 
 
 def work(path: Path, kind: str, worker: str, dies_at: str | None = None, tells: int | None = None) -> None:
-    """Make an output row for each row that is claimed, in one commit with its end, until all are completed."""
+    """Claim rows and write an output row in the same commit as the completion, until all rows are completed."""
 
     def at(point: str) -> None:
         if point == dies_at:
@@ -54,7 +54,7 @@ def work(path: Path, kind: str, worker: str, dies_at: str | None = None, tells: 
 
 
 def storm(path: Path, kind: str, workers: int, deaths: int) -> dict[str, Any]:
-    """Have workers on the rows, beside some that have claimed before them, and die, each at another point."""
+    """Run workers on the rows, beside workers that have claimed rows and die at different points."""
     with opened(path, **KINDS[kind]):
         pass
     told_by, tells = os.pipe()
@@ -66,7 +66,7 @@ def storm(path: Path, kind: str, workers: int, deaths: int) -> dict[str, Any]:
 
 
 def zombie(path: Path, kind: str) -> dict[str, Any]:
-    """Freeze a holder past its lease; another takes over; then the first goes on."""
+    """Freeze a holder past its lease; let another process take over; then resume the first."""
     told_by, tells = os.pipe()
 
     def hold() -> None:

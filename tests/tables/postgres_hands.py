@@ -1,8 +1,8 @@
-"""Processes that work on the rows of a table, to be killed and stopped.
+"""Worker processes on the rows of a table, for tests that kill and suspend them.
 
     python -m tests.tables.postgres_hands WORK URL SCHEMA MODE
 
-They say what they have claimed before they work on it. The output of a row and its completion are one transaction.
+A process prints its claims before it starts the work. The output of a row and its completion are one transaction.
 """
 
 import json
@@ -34,7 +34,7 @@ def claimed(table: PostgresTable, limit: int, lease: float = LEASE) -> list[Take
 
 
 def has_worked_on(table: PostgresTable, connection: Connection, schema: str, taken: Taken) -> bool:
-    """Write the output of a row and complete it; tell whether that landed. If it did not, nothing is written."""
+    """Write the output of a row and complete the row in one transaction; return whether it landed."""
     with table.join(connection) as joined:
         connection.execute(OUTPUT.format(schema=schema).encode(), [taken.id, taken.job.fence])
         (landed,) = joined.settle([build_completion(taken)])
@@ -46,7 +46,7 @@ def has_worked_on(table: PostgresTable, connection: Connection, schema: str, tak
 
 
 def drain(table: PostgresTable, connection: Connection, schema: str) -> None:
-    """Work until nothing is left."""
+    """Work until no rows are left."""
     while True:
         taken = claimed(table, limit=5)
         say([each.id for each in taken])
@@ -60,7 +60,7 @@ def drain(table: PostgresTable, connection: Connection, schema: str) -> None:
 
 
 def wait_to_be_told(table: PostgresTable, connection: Connection, schema: str) -> None:
-    """Claim, and work only when told to; say which endings landed."""
+    """Claim, work on command, and print which settlements landed."""
     taken = claimed(table, limit=5)
     say([each.id for each in taken])
     sys.stdin.readline()

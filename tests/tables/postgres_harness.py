@@ -1,4 +1,4 @@
-"""A table of a user's on PostgreSQL, with names of its own, that the conformance suite runs on."""
+"""A user's table on PostgreSQL with custom column names, for the conformance suite."""
 
 from collections import defaultdict
 from typing import ClassVar
@@ -58,9 +58,9 @@ returning id
 
 
 class PostgresTableHarness(ClaimingHarness):
-    """Handles on one table in a schema of its own, each with connections of its own.
+    """Handles on one table in a separate schema, each with separate connections.
 
-    Schemas are emptied and used again: to make one takes longer than most tests.
+    Schemas are emptied and reused: creating one takes longer than most tests.
     """
 
     rounds = RACES
@@ -107,7 +107,7 @@ class PostgresTableHarness(ClaimingHarness):
         self._make()
 
     def _make(self) -> None:
-        """Take a schema whose tables are empty, or make one."""
+        """Reuse an emptied schema, or create one."""
         empty = self._empty[self._server.url, self._is_sidecar]
         if empty:
             self._schema = empty.pop()
@@ -117,7 +117,7 @@ class PostgresTableHarness(ClaimingHarness):
         self.open().migrate()
 
     def remove(self) -> None:
-        """Empty the tables for the next test; or drop them, if somebody is still at them."""
+        """Empty the tables for the next test; drop the tables if another session still uses them."""
         for each in self._opened:
             each.close()
         self._opened = []

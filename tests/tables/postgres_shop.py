@@ -1,4 +1,4 @@
-"""A schema of a server for the tables of one test, and tables in it that can be claimed from."""
+"""A schema for the tables of one test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +18,11 @@ from tests.servers.postgres import Server
 from tests.servers.sessions import by_hand
 
 ORDERS = "create table S.orders (id bigint primary key, source text, status text not null default 'queued')"
-"""A table as most tests have it."""
+"""The table that most tests use."""
 
 
 class Shop:
-    """In what is executed, S is the schema."""
+    """A schema; `execute` replaces S by its name."""
 
     def __init__(self, server: Server, connection: psycopg.Connection) -> None:
         self.url = server.url
@@ -43,13 +43,13 @@ class Shop:
     def open(
         self, name: str = "orders", *, clock: StoreClock | None = None, url: str | None = None, **options: Any
     ) -> PostgresTable:
-        """Return a table as it is described, whatever it lacks."""
+        """Open a table without migrating it."""
         url = url or self.url
         self._opened.append(open_table(url, url, self.spec(name, **options), clock=clock))
         return self._opened[-1]
 
     def fit(self, name: str = "orders", **options: Any) -> PostgresTable:
-        """Return a table after what it lacks was added."""
+        """Open a table and add missing columns, without indexes."""
         table = self.open(name, **options)
         for statement in statements_of(BoundTable(table._database, table.spec).read_layout()):
             self.connection.execute(statement.encode())
@@ -73,13 +73,13 @@ def new_shop(server: Server) -> Iterator[Shop]:
 
 
 def statements_of(layout: Layout) -> list[str]:
-    """Return what makes a table fit: its columns, or its companion."""
+    """Return the statement that adds the role columns or the sidecar table."""
     if layout.spec.is_sidecar and layout.catalogue.companion is None:
         return [layout.create_sidecar_statement()]
     return [layout.add_columns_statement(layout.missing)] if layout.missing else []
 
 
 def shown(table: PostgresTable, **conditions: Any) -> list[tuple[str, str]]:
-    """Return the ids and states of the rows that are jobs, in their order."""
+    """Return the ids and states of the jobs, in order."""
     jobs = table.find(Query(newest_first=False, **conditions)).jobs
     return [(job.id, job.state.value) for job in jobs]

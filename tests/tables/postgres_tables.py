@@ -1,4 +1,4 @@
-"""A table of a user's on PostgreSQL, made by the user's own statements."""
+"""Helpers to create a user's table on PostgreSQL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from tests.postgres.stores import Place, new_place
 
 @contextmanager
 def new_schema(server: str) -> Iterator[Place]:
-    """Give a schema to make tables in; in what is executed there, S is the schema."""
+    """Yield a new schema; `execute` replaces S by its name."""
     with new_place(server) as place:
         place.execute(f"create schema {place.schema}")
         yield place
@@ -20,7 +20,7 @@ def new_schema(server: str) -> Iterator[Place]:
 
 @contextmanager
 def opened(place: Place, name: str = "orders", *, at: str | None = None, **options: Any) -> Iterator[PostgresTable]:
-    """Give a table of the schema, with connections of its own."""
+    """Open a table of the schema with separate connections."""
     url = at or place.server
     table = open_table(url, url, build_table_spec(name, schema=place.schema, **options))
     try:
@@ -31,7 +31,7 @@ def opened(place: Place, name: str = "orders", *, at: str | None = None, **optio
 
 @contextmanager
 def as_role(place: Place, rights: str) -> Iterator[str]:
-    """Give the URL of a role that has just these rights; in them, R is the role."""
+    """Yield the URL of a role with only these rights; R stands for the role."""
     role = f"role_{uuid4().hex}"
     place.execute(f"create role {role} login; {rights.replace(' S ', f' {place.schema} ').replace(' R', f' {role}')}")
     try:

@@ -1,4 +1,4 @@
-"""A table in a SQLite file, as a user might have it: names of their own, numbers for states, texts for keys."""
+"""A table in a SQLite file as a user might define it: own column names, numbers as states, text keys."""
 
 import sqlite3
 from contextlib import closing
@@ -58,7 +58,7 @@ create table executions (
 
 
 class SQLiteTableHarness(ClaimingHarness):
-    """Handles on one table, each with connections of its own."""
+    """Handles on one table, with separate connections."""
 
     rounds = RACES
 
@@ -75,7 +75,7 @@ class SQLiteTableHarness(ClaimingHarness):
         return Path(self._folder.name) / f"{self._file}.db"
 
     def open(self, clock: StoreClock | None = None) -> SQLiteTable:
-        # What is on disk is tested elsewhere; here are many small transactions.
+        # Durability is tested elsewhere; these tests run many small transactions.
         database = Database(self.path, clock=clock, synchronous="normal", timeout=60, is_bare=True)
         self._opened.append(SQLiteTable(database, self.spec, is_owner=True))
         return self._opened[-1]
@@ -84,7 +84,7 @@ class SQLiteTableHarness(ClaimingHarness):
         ids = [f"e-{next(self._numbers):06}" for _ in range(number)]
         now = datetime.now(UTC) if clock is None else clock()
         values = [(id, f"{now:%Y-%m-%dT%H:%M:%S.%fZ}") for id in ids]
-        # Under the lock, as several connections that write at once are another matter.
+        # Under the lock: concurrent writers are tested elsewhere.
         with self._writer.transaction() as db:
             db.executemany("insert into executions (reference, created_at, command) values (?, ?, 'true')", values)
         return ids
@@ -113,7 +113,7 @@ class SQLiteTableHarness(ClaimingHarness):
 
 @cache
 def file_with(spec: TableSpec) -> bytes:
-    """Return a file with an empty table that has been migrated."""
+    """Return a file with an empty, migrated table."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "new.db"
         with closing(sqlite3.connect(path)) as db, db:

@@ -1,4 +1,4 @@
-"""The programs over tables do what they say: several processes, one killed, and one output for each row."""
+"""The example programs with tables: several processes, a killed process, and one output per row."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a program that is killed with its children at the end of the test, if it has not ended."""
+    """A function that starts a program; running programs and their children are killed after the test."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str | Path) -> subprocess.Popen[str]:
@@ -54,7 +54,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture
 def database(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection[Any]]:
-    """A connection to a database of this test's own, which the environment names."""
+    """A connection to a new database; the URL of the database is in the environment."""
     url, name = servers.shared(shared_names()[-1]).url, f"example_{uuid4().hex}"
     own = url.replace("/postgres?", f"/{name}?")
     with psycopg.connect(url, autocommit=True) as connection:
@@ -67,7 +67,7 @@ def database(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[psyc
 
 
 def run(name: str, *arguments: str) -> str:
-    """Run an example to its end, and return what it said."""
+    """Run an example to completion; return the output."""
     command = [sys.executable, str(EXAMPLES / name), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
 
@@ -87,7 +87,7 @@ def number(database: psycopg.Connection[Any], query: str) -> int:
 
 @contextmanager
 def locked(database: psycopg.Connection[Any], table: str, mode: str) -> Iterator[None]:
-    """Keep the others from a table, in a transaction of its own."""
+    """Lock a table in a separate transaction."""
     with psycopg.connect(database.info.dsn) as other:
         other.execute(f"lock table {table} in {mode} mode")
         yield
@@ -101,7 +101,7 @@ def children_of(program: subprocess.Popen[str]) -> list[int]:
 def test_ingredients_are_matched_once_each_though_a_worker_is_killed_and_failed_ones_are_retried(
     database: psycopg.Connection[Any], start: Start
 ) -> None:
-    """Takes long: a supervisor starts its workers, and replaces one that is killed."""
+    """Slow: a supervisor starts workers and replaces a killed worker."""
     run("ingredients.py", "setup", "60")
     running = "select count(*) from ingredient_match_queue where status = 'processing'"
     with locked(database, "products", "access exclusive"):
@@ -130,13 +130,13 @@ def test_ingredients_are_matched_once_each_though_a_worker_is_killed_and_failed_
 def test_an_order_whose_processor_was_killed_after_its_invoice_gets_no_second_one(
     database: psycopg.Connection[Any], start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Takes long: the lease of a killed process runs out."""
+    """Slow: the lease of a killed process expires."""
     monkeypatch.setenv("LEASE", "5")
     run("invoices.py", "setup", "40")
     with locked(database, "invoices", "exclusive"):
         first, second = (start(EXAMPLES / "invoices.py", "work") for _ in range(2))
         until(lambda: number(database, "select count(*) from orders where status = 'started'") >= 8)
-        # From here on invoices can be written, but no order can be noted as done.
+        # Now processes can insert invoices, and cannot mark orders as done.
         noting = locked(database, "orders", "share row exclusive")
         noting.__enter__()
     until(lambda: number(database, "select count(*) from invoices") >= 8)
@@ -160,7 +160,7 @@ def test_an_order_whose_processor_was_killed_after_its_invoice_gets_no_second_on
 def test_executions_are_done_once_each_by_whoever_is_left_and_the_urgent_ones_first(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Takes long: three processes start, and the lease of a killed one runs out."""
+    """Slow: three processes start, and the lease of a killed process expires."""
     monkeypatch.setenv("LEASE", "3")
     run("executions.py", "add", "60")
     programs = [start(EXAMPLES / "executions.py", "run") for _ in range(3)]

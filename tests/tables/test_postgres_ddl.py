@@ -1,4 +1,4 @@
-"""What `migrate` adds to a table on PostgreSQL, and how: only what is missing, while others use the table."""
+"""`migrate` on PostgreSQL adds missing columns and indexes while other sessions use the table."""
 
 import logging
 import re
@@ -48,13 +48,13 @@ def columns(place: Place, table: str = "orders") -> set[str]:
 
 
 def indexes(place: Place) -> dict[str, str]:
-    """Return what the indexes of ours are like, by what they are for."""
+    """Return the definitions of tenure's indexes by purpose."""
     rows = place.execute("select indexname, indexdef from pg_indexes where schemaname = %s", place.schema)
     return {name.split("_")[-2]: text.partition(" USING btree ")[2] for name, text in rows if "tenure_" in name}
 
 
 def file_of(place: Place, table: str = "orders") -> Any:
-    """Return which file has the rows: another one if they were written anew."""
+    """Return the file node of the table; a rewrite changes it."""
     return place.execute(f"select pg_relation_filenode('{place.schema}.{table}')")
 
 

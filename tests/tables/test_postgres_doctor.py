@@ -1,4 +1,4 @@
-"""What `tenure doctor` finds in a table on PostgreSQL, each with its remedy."""
+"""The findings of `tenure doctor` for a table on PostgreSQL, with their remedies."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,14 +20,14 @@ ORDERS = "create table S.orders (id bigint primary key, source text, state text 
 
 @pytest.fixture
 def place(servers: Servers) -> Iterator[Place]:
-    """A schema on the newest server: what is asked of the catalogue is the same on all, as the first test sees."""
+    """A schema on the newest server; the first test runs the catalogue queries on all servers."""
     with new_schema(servers.shared(shared_names()[-1]).url) as place:
         yield place
 
 
 @pytest.fixture
 def made(place: Place) -> Place:
-    """A table that has all that it needs."""
+    """A migrated table."""
     place.execute(ORDERS)
     with opened(place) as table:
         table.migrate()
@@ -35,7 +35,7 @@ def made(place: Place) -> Place:
 
 
 def found(place: Place, about: str, **options: Any) -> list[Finding]:
-    """Return what is found about something."""
+    """Return the findings with this `about`."""
     with opened(place, **options) as table:
         return [each for each in table.check() if each.about == about]
 
@@ -54,7 +54,7 @@ def test_nothing_is_wrong_with_a_table_that_was_migrated_on_any_server(postgres:
 
 @contextmanager
 def opened_anew(place: Place) -> Iterator[PostgresTable]:
-    """Give a table that has rows of every kind, with an output."""
+    """Yield a table with rows in several states, and an output table."""
     place.execute(ORDERS)
     place.execute("create table S.invoices (order_id bigint)")
     place.execute("insert into S.orders (id, state) values (1, 'queued'), (2, 'completed'), (3, 'failed')")

@@ -1,4 +1,4 @@
-"""What an operation costs does not depend on how large the table is: counted in pages that the server touches."""
+"""The cost of an operation, in pages that the server touches, does not depend on the size of the table."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ from tests.tables.postgres_shop import Shop, new_shop
 
 FEW, MANY = 400, 20_000
 OTHERS = 40
-"""Pages touched now and then whatever is stored: when a table or an index grows, or was not vacuumed yet."""
+"""Tolerance in pages: growing or unvacuumed tables and indexes cost a few pages at any size."""
 
 MADE = """
 create table S.orders (
@@ -69,7 +69,7 @@ OPERATIONS: dict[str, Callable[[PostgresTable], object]] = {
 
 @pytest.fixture
 def tables(postgres: Server) -> Iterator[list[tuple[Shop, PostgresTable]]]:
-    """Few rows, and many."""
+    """A small and a large table."""
     with ExitStack() as stack:
         yield [filled(stack.enter_context(new_shop(postgres)), number) for number in (FEW, MANY)]
 
@@ -85,7 +85,7 @@ def filled(shop: Shop, number: int) -> tuple[Shop, PostgresTable]:
 
 
 def cost(shop: Shop, table: PostgresTable, action: Callable[[PostgresTable], object]) -> int:
-    """Return how many pages are touched when it is done for the second time: by then all is known that can be."""
+    """Return the number of pages touched by the second run, with warm caches."""
     action(table)
     before = touched(shop, table)
     action(table)
@@ -115,7 +115,7 @@ def test_a_claim_goes_by_the_indexes_and_sorts_nothing_that_waits(postgres: Serv
 
 
 def plans_of(table: PostgresTable) -> list[str]:
-    """Return by which plans it is claimed and settled."""
+    """Return the plans of a claim and a settlement."""
     place = table._bound_table
     hold = take(table)[0]
     steps = [*claiming.queries(place, request()), *settling.RowSettleBatch(place, [build_completion(hold)]).queries]

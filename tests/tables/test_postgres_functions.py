@@ -1,4 +1,4 @@
-"""The functions of a table on PostgreSQL: the same fenced claim in plain SQL, beside that of Python."""
+"""The SQL functions of a table on PostgreSQL: the same fenced claim as in Python."""
 
 import json
 from collections.abc import Iterator
@@ -50,14 +50,14 @@ def place(postgres: Server) -> Iterator[Place]:
 
 @pytest.fixture
 def here(servers: Servers) -> Iterator[Place]:
-    """A schema on the newest server: of that which functions are made of, all servers are asked elsewhere."""
+    """A schema on the newest server: other tests run the statements inside the functions on all servers."""
     with new_schema(servers.shared(shared_names()[-1]).url) as place:
         yield place
 
 
 @pytest.fixture(params=first_in_all_tiers(["mapped", "sidecar"]))
 def table(request: pytest.FixtureRequest, here: Place) -> Iterator[PostgresTable]:
-    """Three orders, in a table that has functions."""
+    """A table with functions and three orders."""
     here.execute(ORDERS)
     here.execute("insert into S.orders (number, source) values (2, 'web'), (1, 'web'), (3, 'shop')")
     options = OPTIONS
@@ -71,12 +71,12 @@ def table(request: pytest.FixtureRequest, here: Place) -> Iterator[PostgresTable
 
 
 def claim(place: Place, arguments: str = "") -> list[dict[str, Any]]:
-    """Claim by plain SQL, as psql would."""
+    """Claim in plain SQL, as in psql."""
     return [row for (row,) in place.execute(f"select to_json(claimed) from S.claim_orders({arguments}) as claimed")]
 
 
 def ended(place: Place, function: str, row: dict[str, Any], more: str = "") -> Any:
-    """End a claim by plain SQL."""
+    """Settle a claim in plain SQL."""
     ((answer,),) = place.execute(f"select S.{function}_orders(%s, %s, %s{more})", row["id"], row["fence"], row["token"])
     return answer
 
@@ -87,7 +87,7 @@ def job(table: PostgresTable, row: dict[str, Any]) -> Any:
 
 
 def expire(place: Place) -> None:
-    """Let every lease have run out."""
+    """Expire every lease."""
     for column, name in (("tenure_leased_until", "orders"), ("leased_until", "tenure_orders")):
         known = place.execute(f"select to_regclass('S.{name}')".replace("S.", f"{place.schema}."))
         if known != [(None,)] and place.execute(

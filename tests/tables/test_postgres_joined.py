@@ -1,4 +1,4 @@
-"""Ending a claim as part of a transaction of the caller's."""
+"""Settle a claim in the caller's transaction."""
 
 import threading
 from collections.abc import Iterator
@@ -186,7 +186,7 @@ def test_a_connection_to_a_copy_of_the_database_or_to_none_is_refused(shop: Shop
 
 
 def _made_alike(shop: Shop, connection: psycopg.Connection[Any]) -> None:
-    """Give the table of another database what this one has."""
+    """Add the columns of this table to the table in another database."""
     for name, kind in shop.execute(
         "select column_name, data_type from information_schema.columns "
         "where table_schema = %s and table_name = 'orders' and column_name like 'tenure%%'",
@@ -336,7 +336,7 @@ def test_a_row_that_the_user_changes_while_it_is_being_claimed_is_claimed_as_it_
 
 
 def _wait_for_a_lock(shop: Shop) -> None:
-    """Return when a settlement waits for a row of this shop."""
+    """Wait until a settlement waits for a row lock in this shop."""
     pause, pattern = threading.Event(), f"%{shop.schema}%"
     for _ in range(PATIENCE * 100):
         if shop.execute(WAITING, pattern) != [(0,)]:

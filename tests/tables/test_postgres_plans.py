@@ -1,4 +1,4 @@
-"""Whatever plan the server chooses, a claim takes the first rows and no more than asked; endings are the holder's."""
+"""With every query plan, a claim takes the first rows up to its limit, and only the holder can settle."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ SWITCHED_OFF = [
     ("indexscan", "bitmapscan", "indexonlyscan"),
     ("sort", "material", "memoize", "hashagg"),
 ]
-"""Which of the planner's ways are closed."""
+"""Planner settings that disable plan types."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def shop(postgres: Server) -> Iterator[Shop]:
 
 
 def planned(shop: Shop, off: tuple[str, ...]) -> str:
-    """Return a URL of connections that plan so."""
+    """Return a URL with these planner settings."""
     settings = {**{f"enable_{each}": "off" for each in off}, "enable_seqscan": "on", "plan_cache_mode": "auto"}
     return f"{shop.url}&options=" + "%20".join(f"-c%20{name}%3D{value}" for name, value in settings.items())
 

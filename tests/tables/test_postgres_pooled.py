@@ -1,4 +1,4 @@
-"""A table is migrated and examined through a pooler in transaction mode too, and nothing is left in the sessions."""
+"""Migrate and check a table through a transaction pooler, without leaving settings in its sessions."""
 
 from collections.abc import Iterator
 

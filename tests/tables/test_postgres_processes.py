@@ -1,4 +1,4 @@
-"""Several processes on one table: racing, killed, and stopped past their leases."""
+"""Several processes on one table: racing, killed, and suspended until their leases expire."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def heard(process: "subprocess.Popen[str]") -> list[object]:
 
 @pytest.mark.parametrize("mode", first_in_all_tiers(MODES))
 def test_each_row_has_one_output_whoever_is_killed_meanwhile(shop: Shop, mode: str) -> None:
-    """Takes long: processes are killed and replaced, and their leases run out."""
+    """Slow: processes are killed and replaced, and leases expire."""
     shop.execute(f"insert into S.orders (id) select generate_series(1, {ROWS})")
     table = shop.fit(where="true", max_attempts=None, max_crashes=1_000, **MODES[mode])
     with ExitStack() as stack:
@@ -70,7 +70,7 @@ def test_each_row_has_one_output_whoever_is_killed_meanwhile(shop: Shop, mode: s
 @only_in_all
 @pytest.mark.parametrize("mode", first_in_all_tiers(MODES))
 def test_who_was_stopped_past_its_lease_commits_nothing(shop: Shop, mode: str) -> None:
-    """Takes long: processes start, and a lease runs out."""
+    """Slow: processes start, and a lease expires."""
     shop.execute("insert into S.orders (id) select generate_series(1, 5)")
     table = shop.fit(where="true", max_attempts=None, max_crashes=1_000, **MODES[mode])
     with hand(shop, "wait", mode) as zombie:

@@ -1,4 +1,4 @@
-"""Which rows are claimed, in which order, and how they are shown."""
+"""The selection, order and representation of claimed rows."""
 
 from collections.abc import Iterator
 from dataclasses import replace

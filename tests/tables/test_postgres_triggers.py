@@ -1,4 +1,4 @@
-"""What the user's own code does to rows meanwhile: triggers that undo what tenure writes, keys that change."""
+"""Concurrent changes by the user's code: triggers that revert updates, keys that change."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a handler gets of a row that has no class of its own."""
+"""`Row`: the argument of a handler for a table without a row class."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Each fault of a table is found, and told with its remedy."""
+"""Every problem of a table is reported with a remedy."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ from tests.tables.lite import BESIDE, MAPPED, ORDERS, STATES, execute, given_ord
 
 @pytest.fixture(autouse=True)
 def sqlite_that_keeps_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever this machine has: of the other kind there is a test of its own."""
+    """Independent of the SQLite version of this machine: another test covers the WAL-reset bug."""
     monkeypatch.setattr(library, "has_wal_reset_bug", lambda _: False)
 
 
 def examined(path: Path, *statements: str, is_migrated: bool = True, **options: Any) -> list[Finding]:
-    """Return what is found after this was done to a table that was fine."""
+    """Return the findings after these statements on a correct table."""
     with opened(path, is_migrated=is_migrated, **{**MAPPED, **options}) as table:
         execute(path, *statements)
         return table.check()

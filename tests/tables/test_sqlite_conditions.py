@@ -1,4 +1,4 @@
-"""The user's own conditions: which rows are worked on, and how it is told that the work is done."""
+"""The user's conditions: `where` selects rows, and `done_if` detects finished work."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""The end of a claim in a transaction with writes of the user's own."""
+"""Settling a claim in a transaction with the user's own writes."""
 
 import sqlite3
 from collections.abc import Iterator

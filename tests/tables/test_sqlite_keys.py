@@ -1,4 +1,4 @@
-"""Keys of every kind, and the ids that are made of them."""
+"""Keys of every kind, and their ids."""
 
 import json
 from pathlib import Path

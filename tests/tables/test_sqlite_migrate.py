@@ -1,4 +1,4 @@
-"""What is added to a table, and what is not."""
+"""The objects that `migrate` adds to a table."""
 
 import sqlite3
 import threading

@@ -1,4 +1,4 @@
-"""Names that no program would choose, and names that are not there."""
+"""Unusual names, and names that do not exist."""
 
 from pathlib import Path
 from typing import Any

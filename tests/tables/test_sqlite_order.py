@@ -1,4 +1,4 @@
-"""The order in which rows are claimed, and the pages in which they are shown."""
+"""The claim order of rows, and the pages of `find`."""
 
 import random
 import sqlite3
@@ -23,7 +23,7 @@ DAYS = [None, "2026-01-01", "2026-01-02", 7, 1.5, b"x"]
 
 @pytest.fixture
 def mixed(path: Path) -> Path:
-    """Rows that differ in everything, with values missing."""
+    """Rows with different values, some of them null."""
     draw = random.Random(7)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(TABLE)

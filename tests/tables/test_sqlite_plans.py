@@ -1,4 +1,4 @@
-"""A claim does not walk the table: what it reads is what it takes."""
+"""A claim reads only the claimed rows and does not scan the table."""
 
 import sqlite3
 from contextlib import closing

@@ -13,7 +13,7 @@ ROWS = 300
 
 @pytest.mark.parametrize("kind", first_in_all_tiers(KINDS))
 def test_after_deaths_each_row_has_one_output_and_none_is_lost(path: Path, kind: str) -> None:
-    """Takes long: processes die and are replaced, and their leases run out."""
+    """Slow: processes die and are replaced, and their leases expire."""
     given_orders(path, *["pending"] * ROWS)
     execute(path, "create table outputs (order_id integer, fence integer)")
     path.with_suffix(".rows").write_text(str(ROWS))
@@ -29,7 +29,7 @@ def test_after_deaths_each_row_has_one_output_and_none_is_lost(path: Path, kind:
 @only_in_all
 @pytest.mark.parametrize("kind", first_in_all_tiers(KINDS))
 def test_a_holder_that_was_frozen_past_its_lease_is_told_that_it_lost_the_row(path: Path, kind: str) -> None:
-    """Takes long: processes start, and a lease runs out."""
+    """Slow: processes start, and a lease expires."""
     given_orders(path, "pending")
 
     seen = play("zombie", path, kind)

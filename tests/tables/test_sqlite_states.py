@@ -1,4 +1,4 @@
-"""Words for states of every kind, and what another hand does to them."""
+"""State values of every kind, and changes to states by other code."""
 
 from pathlib import Path
 from typing import Any

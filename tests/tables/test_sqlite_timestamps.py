@@ -1,4 +1,4 @@
-"""Moments as users keep them: texts in several forms, and numbers of seconds."""
+"""Timestamps in users' tables: text in several formats, and numbers of seconds."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

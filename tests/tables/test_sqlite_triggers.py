@@ -1,4 +1,4 @@
-"""Triggers of the user's that undo what tenure writes: then nothing was claimed, and nothing has landed."""
+"""User triggers that undo writes of tenure: then no row is claimed, and no settlement lands."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tables from async code: the same verbs, awaited."""
+"""Tables from async code: the same methods, awaited."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rows that are claimed by hand: what a claim is, and what its endings do to the row and to what was made of it."""
+"""Rows claimed by hand: the claim, and the effect of each ending on the row and its output."""
 
 from dataclasses import dataclass
 from datetime import timedelta

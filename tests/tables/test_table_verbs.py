@@ -1,4 +1,4 @@
-"""What an operator does with the rows of a table, and how a table is told where it is."""
+"""Operator methods of a table, and the ways to name the database of a table."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Workers over the rows of a table."""
+"""Workers on the rows of a table."""
 
 import asyncio
 import logging
@@ -147,7 +147,7 @@ def test_what_done_if_raises_is_a_failure_of_the_row_and_its_work_is_not_done(li
 
 
 def told_by_source(shop: Shop) -> dict[str, Any]:
-    """Return options by which a row tells in its source, as JSON, whether it is done; without it, `done_if` fails."""
+    """Return options with a `done_if` that reads JSON from `source`, and fails for other text."""
     is_sqlite = shop.schema is None
     done_if = "json_extract(source, '$.done') = 1" if is_sqlite else "cast(source as json) ->> 'done' = '1'"
     return {"where": None, "params": None, "output": None, "done_if": done_if}

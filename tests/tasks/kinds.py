@@ -1,4 +1,4 @@
-"""Classes that the tests annotate with, and what stands for each in JSON."""
+"""Classes used as annotations by the tests, and their JSON."""
 
 from collections import deque, namedtuple
 from collections.abc import Iterable, Mapping, Sequence
@@ -173,7 +173,7 @@ WRITTEN: list[tuple[Any, Any, Any]] = [
     (Annotated[date, "a day"], DAY, "2024-02-29"),
     (MessageId, MessageId(ID), str(ID)),
 ]
-"""Annotation, value, and how it is written."""
+"""Annotation, value and JSON."""
 
 PLAIN: list[Any] = [
     None,

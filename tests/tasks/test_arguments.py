@@ -1,4 +1,4 @@
-"""The arguments and the result of a function as a payload and back."""
+"""Arguments and results of functions, encoded and decoded."""
 
 import functools
 import subprocess
@@ -340,11 +340,11 @@ ORDERS = st.builds(
 
 
 def is_clear(moment: datetime) -> bool:
-    """Tell whether a moment can be compared with one of another zone: one that comes twice is equal to none."""
+    """Return whether a datetime compares with other time zones: a repeated wall time equals none."""
     return moment.fold == 0 and moment.utcoffset() == moment.replace(fold=1).utcoffset()
 
 
-# How long it takes is not a matter of tests: other runs may share the machine.
+# No test of the duration: other runs may share the machine.
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     arguments=st.fixed_dictionaries(

@@ -1,4 +1,4 @@
-"""What each annotation stands for in JSON."""
+"""The JSON of each annotation."""
 
 import json
 from collections.abc import Callable, Generator, Sequence

@@ -1,4 +1,4 @@
-"""Classes and a function whose annotations are text until they are looked up."""
+"""Classes and a function whose annotations are strings until they are resolved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`queue.assert_enqueued()`: what was enqueued is found, and what was not is told with what was."""
+"""`queue.assert_enqueued()` finds matching jobs; its error lists the jobs that were enqueued."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`queue.drain()`: what a worker would do, here and now."""
+"""`queue.drain()` does what a worker does, in the current thread."""
 
 import asyncio
 import logging
@@ -241,7 +241,7 @@ def test_what_an_async_task_raises_is_recorded_and_goes_on(
 
 @pytest.fixture
 def heeded_interrupts() -> Iterator[None]:
-    """Have SIGINT raise KeyboardInterrupt, even if whoever started the tests had it ignored."""
+    """Make SIGINT raise KeyboardInterrupt, even if the parent process of the tests ignored SIGINT."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""The fixtures, in a pytest of its own."""
+"""The fixtures, in a separate pytest run."""
 
 import sys
 
@@ -67,7 +67,7 @@ def test_the_fixtures_use_the_jobs_of_a_conftest(pytester: pytest.Pytester) -> N
 
 @only_in_all
 def test_without_a_usable_setting_the_remedy_is_told(pytester: pytest.Pytester) -> None:
-    """Takes long: pytest starts once for each setting."""
+    """Slow: starts pytest once for each setting."""
     pytester.makepyfile(app=APP, test_app="def test(tenure_queue): pass")
 
     told = {

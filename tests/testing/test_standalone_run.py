@@ -1,4 +1,4 @@
-"""`tenure.testing.claim()`: a task that asks for its run is called without a worker."""
+"""`tenure.testing.claim()`: call a task that uses its run, without a worker."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`jobs.testing()`: the same object over a store in memory, and nothing of it left behind."""
+"""`jobs.testing()` replaces the store of a `Jobs` by an in-memory store, and restores it on exit."""
 
 import asyncio
 import threading

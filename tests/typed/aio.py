@@ -1,4 +1,4 @@
-"""What a type checker must make of the awaited twins. It is checked, not run."""
+"""Types of the async facades. Type-checked, never run."""
 
 from typing import Any, assert_type
 

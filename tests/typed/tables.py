@@ -1,4 +1,4 @@
-"""What a type checker knows of tables; each `type: ignore` is a mistake that it has to notice."""
+"""Types of tables. Each `type: ignore` marks an error that the type checker must report."""
 
 from dataclasses import dataclass
 from typing import assert_type

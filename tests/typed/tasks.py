@@ -1,4 +1,4 @@
-"""What a type checker must make of tasks. It is checked, not run."""
+"""Types of tasks. Type-checked, never run."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from datetime import date, timedelta

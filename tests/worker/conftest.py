@@ -1,4 +1,4 @@
-"""A `Jobs` on each store, for tests that run workers in this process."""
+"""Fixtures: a `Jobs` on every store, for tests of workers in the test process."""
 
 import gc
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def jobs(harness: Harness) -> Iterator[tenure.Jobs]:
 
 @pytest.fixture(autouse=True)
 def no_error_is_left_behind_on_a_loop(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fail for an exception in a task or a future that nobody asked for: that is told when it is collected."""
+    """Fail if asyncio logs an exception that was never retrieved; asyncio logs it when the task is collected."""
     yield
     gc.collect()
     records = [*caplog.get_records("call"), *caplog.records]

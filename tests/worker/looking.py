@@ -1,4 +1,4 @@
-"""What tests of workers look at, and how they wait for it."""
+"""Helpers of the worker tests: read jobs, and wait for a condition."""
 
 import time
 from collections.abc import Callable
@@ -7,11 +7,11 @@ import tenure
 from tenure.core.job import Outcome
 
 DEADLINE = 120.0
-"""Seconds after which a test has failed: never reached otherwise."""
+"""Seconds after which a test fails; a passing test never waits so long."""
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait for it to be true."""
+    """Wait until the condition holds."""
     ends_at = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < ends_at, f"the condition did not hold within {DEADLINE:g} s"

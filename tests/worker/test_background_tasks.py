@@ -1,4 +1,4 @@
-"""What a worker does beside running jobs."""
+"""The background tasks of a worker: registration, scheduler and janitor."""
 
 import logging
 import threading

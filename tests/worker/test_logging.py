@@ -1,4 +1,4 @@
-"""What a worker logs of its runs: whose they were, and nothing of what they were given or gave back."""
+"""Log records of runs identify the job and worker, and never contain payloads or results."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ def everything(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def facts_of(caplog: pytest.LogCaptureFixture, words: str) -> dict[str, Any]:
-    """Return the facts of the only line with these words."""
+    """Return the extra fields of the only record with `words`."""
     (record,) = [each for each in caplog.records if words in each.getMessage()]
     return {name: vars(record)[name] for name in FACTS}
 
@@ -85,7 +85,7 @@ def test_lines_about_a_run_that_was_lost_say_whose_it_was(jobs: tenure.Jobs, cap
 def test_lines_about_a_run_that_does_not_end_say_whose_it_was(
     jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Takes long: a run goes on through its time limit and the grace."""
+    """Slow: a run continues past its time limit and the grace period."""
     begun, may_end = threading.Event(), threading.Event()
 
     def stay() -> None:

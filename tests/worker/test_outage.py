@@ -1,4 +1,4 @@
-"""A store that goes away, and comes back."""
+"""A store that becomes unavailable, and available again."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Unreliable(Memory):
-    """A store that can be cut off; with `loses_answers` a request still reaches it, and only the answer is lost."""
+    """A store that a test can make unavailable; with `loses_answers`, requests arrive and only responses are lost."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def jobs(store: Unreliable) -> tenure.Jobs:
 
 
 def has_run_out(jobs: tenure.Jobs, id: str) -> bool:
-    """Tell whether the lease of this job has run out, by the clock of the store."""
+    """Return whether the lease of the job has expired by the store's clock."""
     leased_until = job_of(jobs, id).leased_until
     return leased_until is not None and leased_until < datetime.now(UTC)
 
@@ -269,7 +269,7 @@ def test_a_handler_is_told_of_its_loss_though_the_store_holds_up_the_keeper(
 def test_many_jobs_whose_claim_is_answered_late_are_given_back_and_none_is_taken_for_crashed(
     jobs: tenure.Jobs, store: Unreliable
 ) -> None:
-    """Takes long: an answer comes after the lease."""
+    """Slow: a response arrives after the lease has expired."""
 
     @jobs.task
     def work() -> None: ...

@@ -1,4 +1,4 @@
-"""The small parts of a worker, each by itself."""
+"""Unit tests of the small classes of a worker."""
 
 import threading
 import time
@@ -123,7 +123,7 @@ def test_a_call_is_interrupted_between_two_steps() -> None:
 
 
 def test_an_interrupt_never_leaves_its_call_however_late_it_comes() -> None:
-    """The call ends at about the moment of the interrupt, over and over."""
+    """Repeatedly interrupt a call at about the moment when the call returns."""
     escaped: list[BaseException] = []
     ended = 0
 

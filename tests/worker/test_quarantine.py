@@ -1,4 +1,4 @@
-"""Jobs that crashed before, in the hands of a worker."""
+"""A worker that claims jobs with earlier crashes."""
 
 import threading
 
@@ -8,7 +8,7 @@ from tests.worker.looking import DEADLINE
 
 
 def crash(jobs: tenure.Jobs, clock: Clock, times: int) -> None:
-    """Let the leases of all jobs run out so many times."""
+    """Claim all jobs and let their leases expire, `times` times."""
     for _ in range(times):
         jobs.claim(limit=100, lease=1)
         clock.advance(2)
@@ -47,7 +47,7 @@ def test_jobs_that_may_crash_once_more_are_found_again_after_they_were_given_bac
 
         jobs.enqueue_many(last_chance.using(max_crashes=2).job() for _ in range(4))
         crash(jobs, clock, 1)
-        # As many as are asked for: where the store would go on from is behind all of them.
+        # The claim takes all jobs, so the hint that the store returns points behind the released jobs.
         summary = jobs.work(drain=True, concurrency=4)
 
         assert summary.completed == 4

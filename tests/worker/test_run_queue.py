@@ -1,4 +1,4 @@
-"""The jobs that a worker has, by themselves."""
+"""Unit tests of `RunQueue`: the buffered and running jobs of a worker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tenure.worker.run_queue import RunQueue
 
 
 def run_of(name: str, *, is_async: bool = True, claimed_at: float = 0.0) -> Run:
-    """Return what the board looks at of a run."""
+    """Return a stub with the attributes of a run that `RunQueue` reads."""
     return cast("Run", Stub(name, SimpleNamespace(is_async=is_async), claimed_at, object()))
 
 
@@ -101,7 +101,7 @@ def test_a_run_that_does_not_end_is_given_up_and_another_begins(run_queue: RunQu
     run_queue.abandon_run(runs[0])
 
     assert handed == runs
-    # When it ends all the same, it takes nobody's place.
+    # When the abandoned run ends later, no other run starts in its place.
     assert run_queue.next_after(runs[0]) is None
     assert run_queue.size == 2
 

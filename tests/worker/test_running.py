@@ -1,4 +1,4 @@
-"""A worker runs tasks, and settles by how they ended."""
+"""A worker runs tasks and settles each job by the outcome of its task."""
 
 import asyncio
 import contextvars

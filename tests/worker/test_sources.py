@@ -1,4 +1,4 @@
-"""One worker for several sources: stores of jobs, and tables."""
+"""One worker on several sources: stores and tables."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from tests.worker.test_outage import Unreliable
 
 
 class Slow(Memory):
-    """A store that answers a claim only when it may."""
+    """A store that responds to a claim only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()

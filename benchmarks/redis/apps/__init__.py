@@ -1,1 +1,1 @@
-"""The applications whose workers are measured: each as its users write it, for the server that it is told."""
+"""The applications of the measured workers, written as a user would write them."""

@@ -1,4 +1,4 @@
-"""dramatiq on Redis, with the middleware that it has by default."""
+"""dramatiq on Redis, with the default middleware."""
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker

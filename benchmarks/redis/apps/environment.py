@@ -1,4 +1,4 @@
-"""What an application is told by whoever starts it: the server, and where its jobs note that they run."""
+"""Settings from the environment: the server, and the file in which jobs record their run."""
 
 import os
 from collections.abc import Callable
@@ -16,5 +16,5 @@ def url() -> str:
 
 @cache
 def noting() -> Callable[[int], None]:
-    """Return what a job calls with its number."""
+    """Return the function that jobs call with their numbers."""
     return Notes(Path(os.environ[NOTES])).note

@@ -1,4 +1,4 @@
-"""taskiq on a stream, whose messages are acknowledged, and on a list, whose messages are gone when they are taken."""
+"""taskiq on a stream, with acknowledgements, and on a list, which deletes a message when it is taken."""
 
 from taskiq_redis import ListQueueBroker, RedisStreamBroker
 

@@ -1,4 +1,4 @@
-"""tenure, with a task that is awaited and one that runs in a thread."""
+"""tenure, with an async task and a task that runs in a thread."""
 
 from benchmarks.redis.apps.environment import noting, url
 from tenure import Jobs

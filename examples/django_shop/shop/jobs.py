@@ -1,4 +1,4 @@
-"""What the shop does later."""
+"""The background jobs of the shop."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ jobs = tenure.Jobs(settings.DATABASE_URL)
 @jobs.around
 @contextmanager
 def with_a_usable_connection() -> Iterator[None]:
-    """Do for each job what Django does for each request."""
+    """Close old connections around each job, as Django does around each request."""
     close_old_connections()
     try:
         yield
@@ -31,7 +31,7 @@ def ship(order_id: int) -> None:
         order.state = "shipped"
         order.save()
         thank.using(connection=connection).enqueue(order_id)
-        # Last: the parcel, the state, the next job and the completion are one commit, or none of them is.
+        # Last: the parcel, the state, the next job and the completion are committed together or not at all.
         tenure.current().complete({"parcel": parcel.pk}, connection=connection)
 
 

@@ -10,7 +10,7 @@ class Order(models.Model):
 
 
 class Parcel(models.Model):
-    """What a job leaves behind. Two of one order would be a mistake."""
+    """Created by a job. Two parcels for one order would be a bug."""
 
     order = models.ForeignKey(Order, on_delete=models.CASCADE)
 

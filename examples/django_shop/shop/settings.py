@@ -1,4 +1,4 @@
-"""One database, for the shop and for its jobs."""
+"""The shop and the jobs share a database."""
 
 import os
 

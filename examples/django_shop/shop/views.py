@@ -15,7 +15,7 @@ IN_STOCK = 100
 def place_order(request: HttpRequest) -> JsonResponse:
     with transaction.atomic():
         order = Order.objects.create(total=int(request.POST["total"]))
-        # There if the order is, and woken for when that is committed.
+        # The job exists only if the order is committed; the commit wakes a worker.
         job_id = ship.using(connection=connection).enqueue(order.pk)
         if order.total > IN_STOCK:
             transaction.set_rollback(True)

@@ -1,1 +1,1 @@
-"""Where jobs are kept. `protocol` is the contract; each other module or folder is one store that keeps it."""
+"""The stores. `protocol` is their contract; each folder implements a store, and `shared` holds the common parts."""

@@ -1,6 +1,6 @@
-"""A store that is named by a client which the caller has.
+"""Stores given as a Redis client of the caller.
 
-The client is known by its class, so that no driver is imported to tell.
+A client is recognised by the name of its class, so that no driver is imported.
 """
 
 from dataclasses import KW_ONLY, dataclass, field
@@ -24,7 +24,7 @@ class RedisClient(Protocol):
 
 
 def is_redis_store(store: object) -> TypeGuard["RedisStore | RedisClient"]:
-    """Tell whether a store is named by a client."""
+    """Return whether the store is given as a client or a `RedisStore`."""
     return isinstance(store, RedisStore) or is_client(store)
 
 
@@ -33,7 +33,7 @@ def as_redis_store(store: "RedisStore | RedisClient") -> "RedisStore":
 
 
 def is_client(store: object) -> TypeGuard[RedisClient]:
-    """Tell whether this is a client; raise if it is one that has to be awaited."""
+    """Return whether the object is a Redis client; raise `ConfigurationError` for an async client."""
     names = {f"{each.__module__}.{each.__qualname__}" for each in type(store).__mro__}
     if names & ASYNC_CLIENT_CLASSES:
         raise ConfigurationError(
@@ -48,9 +48,9 @@ def is_client(store: object) -> TypeGuard[RedisClient]:
 class RedisStore:
     """The store at the server of a `redis.Redis` or `redis.RedisCluster`, for `Jobs` and `AsyncJobs`.
 
-    It has the client's settings and connections of its own; the client stays the caller's to close. `prefix` names the
-    store: two of them never see each other. `timeout` is how many seconds the server has for an answer, `connections`
-    how many are opened at most.
+    The store copies the client's settings and opens its own connections; the caller still closes the client. `prefix`
+    names the store: stores with different prefixes do not share jobs. `timeout` is the time in seconds that the server
+    has for a response, `connections` the maximum number of open connections.
     """
 
     client: RedisClient = field(repr=False)
@@ -68,7 +68,7 @@ class RedisStore:
 
     @property
     def shown(self) -> str:
-        """A URL that says where it is, without the password."""
+        """The URL of the store, with the password masked."""
         return self._address().shown
 
     def open(self) -> Backend:

@@ -1,4 +1,4 @@
-"""From a URL to an open store."""
+"""Open the store that a URL names."""
 
 import logging
 import os
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 DEFAULT_URL = "sqlite:///tenure.db"
 
 Store = str | Callable[[], str] | Backend | RedisStore | RedisClient
-"""What names a store: a URL, a function that returns one, the store itself, or a client that leads to it."""
+"""A way to name a store: a URL, a function that returns a URL, the store itself, or a Redis client."""
 
 
 def open_store(store: Store | None) -> Backend:
-    """Open a store however it is named; None means the URL in `$TENURE_URL`, or else the file `tenure.db` here."""
+    """Open a store. None means the URL in `$TENURE_URL`, or the file `tenure.db` in the working directory."""
     if isinstance(store, Backend):
         return store
     if is_redis_store(store):
@@ -45,7 +45,7 @@ def url_of(store: str | Callable[[], str] | None) -> str: ...
 @overload
 def url_of(store: Store | None) -> str | None: ...
 def url_of(store: Store | None) -> str | None:
-    """Return the URL of a store however it is named; None if it is the store itself, or a client."""
+    """Return the URL of a store; None if the store is given as a `Backend` or a client."""
     if isinstance(store, Backend) or is_redis_store(store):
         return None
     named = cast("str | Callable[[], str] | None", store)
@@ -53,18 +53,18 @@ def url_of(store: Store | None) -> str | None:
 
 
 def is_persistent(url: str) -> bool:
-    """Tell whether what is stored there is there for the next process as well."""
+    """Return whether the jobs of this store outlive the process."""
     return not url.startswith("memory:")
 
 
 def is_shared(store: Store | None) -> bool:
-    """Tell whether other processes that name the same store see what is stored there."""
+    """Return whether processes that name the same store share its jobs."""
     url = url_of(store)
     return is_redis_store(store) if url is None else is_persistent(url)
 
 
 def store_exists(url: str) -> bool:
-    """Tell whether there is a store, as far as can be told without opening it: opening makes a file."""
+    """Return whether the store exists, without opening it: opening would create a SQLite file."""
     if scheme_of(url) != "sqlite":
         return True
     from tenure.backends.sqlite import is_file_there
@@ -73,7 +73,7 @@ def store_exists(url: str) -> bool:
 
 
 def printable_sql_of(url: str | None) -> Mapping[str, str]:
-    """Return the statements that the store of a URL runs, by the names of its operations."""
+    """Return the SQL statements of a store by operation."""
     scheme = None if url is None else scheme_of(url)
     if url is None or scheme == "memory" or scheme in REDIS_SCHEMES:
         kind = "this store" if url is None else f"{mask_password(url)!r}"
@@ -88,7 +88,7 @@ def printable_sql_of(url: str | None) -> Mapping[str, str]:
 
 
 def migration_sql(url: str | None) -> str:
-    """Return the SQL that brings the schema of a store up to date, to be run by somebody who may; empty if it is."""
+    """Return the SQL that migrates the schema of a store, for a privileged role to run; empty if it is current."""
     if url is None or scheme_of(url) not in POSTGRES_SCHEMES:
         raise ConfigurationError(
             "only a PostgreSQL store can be migrated by hand; other stores migrate when they are first opened"
@@ -99,7 +99,7 @@ def migration_sql(url: str | None) -> str:
 
 
 def display_name(store: Store | None) -> str:
-    """Return how a store is named, as it may be shown."""
+    """Return the name of a store for messages, with the password masked."""
     if store is None:
         return f"$TENURE_URL, or {DEFAULT_URL} if it is not set"
     if is_redis_store(store):
@@ -108,12 +108,12 @@ def display_name(store: Store | None) -> str:
 
 
 def open_backend(url: str) -> Backend:
-    """Open the store that the URL names; the scheme decides which backend is imported."""
+    """Open the store that the URL names, and import only the backend of its scheme."""
     return OPENERS[scheme_of(url)](url)
 
 
 def scheme_of(url: str) -> str:
-    """Return the word by which a URL says what kind of store it names, or raise if there is none of this kind."""
+    """Return the scheme of a URL; raise `ConfigurationError` if it is unknown."""
     if not isinstance(url, str):
         raise ConfigurationError(f"store must be a URL such as 'sqlite:///tenure.db', not {url!r}")
     scheme, separator, _ = url.partition("://")
@@ -126,12 +126,12 @@ def scheme_of(url: str) -> str:
 
 
 def mask_password(url: str) -> str:
-    """Return the URL as it may be shown: without its password. Too much is hidden rather than too little."""
+    """Return the URL with its password masked. In doubt, mask too much rather than too little."""
     return re.sub(r"(?i)([?&]notify=)([^&]*)", lambda found: found[1] + mask_nested(found[2]), _replace_password(url))
 
 
 def mask_nested(part: str) -> str:
-    """Return a URL that is part of another, and percent-encoded there, maybe more than once, as it may be shown."""
+    """Mask the password of a URL that is percent-encoded, perhaps repeatedly, as an option of a URL."""
     inner = unquote(part)
     return quote(part, safe="*") if inner == part else mask_nested(_replace_password(inner))
 
@@ -178,7 +178,7 @@ def _open_redis(url: str) -> Backend:
 
 @contextmanager
 def require_driver(url: str, driver: str, extra: str) -> Iterator[None]:
-    """Name the extra that a store needs, if it is not installed."""
+    """If the driver is not installed, raise an error that names the extra to install."""
     try:
         yield
     except ImportError as exc:

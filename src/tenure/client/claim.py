@@ -1,4 +1,4 @@
-"""What a taker holds: one job, for a time."""
+"""A claim: the exclusive, leased right to run one job."""
 
 import logging
 import threading
@@ -36,21 +36,26 @@ TAKEN_OVER = "another claim, a reaper or an operator took the job"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """What every claim of a source shares."""
+    """What all claims of a source share: the store, the keeper and the retry policy."""
 
     store: Claiming
     keeper: Keeper
     backoff: Backoff
     random: Random
     facade: "Callable[[], AsyncSourceFacade | None]" = lambda: None
-    """Finds what calls for async code go through; without it, each has a thread of its own."""
+    """Returns the async facade whose threads run async calls; with None, each call runs in a new thread."""
 
 
 class Claim:
-    """A job, held. Used as a block it is kept alive, and completed on leaving.
+    """A job held under a lease. As a context manager it extends the lease, and completes the job on exit.
 
-    An exception that leaves the block is recorded by the job's policy and goes on; an interruption releases the job.
-    After an explicit ending, leaving does nothing more.
+    If an exception leaves the block, the attempt fails (retry or `failed`, by the job's policy) and the exception
+    propagates. An interruption such as `KeyboardInterrupt` or `CancelledError` releases the job. `tenure.Retry`,
+    `Snooze`, `Fail` and `Cancel` settle the job and do not propagate. After an explicit settlement, the exit does
+    nothing more. Set `result` to store a result with the completion.
+
+    Every settlement raises `ClaimLost` if the job is no longer held, and then writes nothing. It raises
+    `StoreUnavailable` if the store does not respond; repeat the same call to learn whether it was recorded.
     """
 
     __slots__ = (
@@ -94,7 +99,7 @@ class Claim:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the job may be another's by now. It turns true before the store would give the job away."""
+        """Whether another worker may hold the job. Turns true before the store can reap the lease."""
         return not self.is_settled and self.lease.is_lost
 
     @property
@@ -103,44 +108,44 @@ class Claim:
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether an operator asked for the job to be cancelled, as far as the last extension told."""
+        """Whether an operator requested a cancel, as of the last extension of the lease."""
         return self.lease.cancel_requested
 
     @property
     def aio(self) -> "AsyncClaim":
-        """The same claim for async code: every verb awaited."""
+        """The async facade: the same methods as coroutines."""
         from tenure.client.aio.claims import AsyncClaim
 
         return AsyncClaim(self, self._holder.facade)
 
     def has_unknown_outcome(self) -> bool:
-        """Whether an ending was sent, or joined to a transaction, of which it is not known what became."""
+        """Whether it is unknown if a settlement took effect: no response, or a caller's transaction not yet checked."""
         return self._joined_transaction is not None or self.unconfirmed is not None
 
     def needs_commit_check(self) -> bool:
-        """Whether a transaction that it was completed in has ended, and nobody asked how."""
+        """Whether the caller's transaction that completed the job has ended, and its result is not yet read."""
         return self._joined_transaction is not None and not self._joined_transaction.is_open()
 
     def is_in_this_process(self) -> bool:
-        """Whether this is the process that claimed. A forked child holds nothing of its parent's."""
+        """Whether this process made the claim. A forked child does not hold its parent's claims."""
         return process.current_process() is self._process
 
     def record_settlement(self, settlement: Settlement, *, landed: bool) -> None:
-        """Take in what the store answered to the settlement of this claim."""
+        """Record the store's response to a settlement of this claim."""
         self.unconfirmed = self._joined_transaction = None
         if landed:
             self._outcome = settlement.outcome
         self._holder.keeper.end(self.lease)
 
     def settlement_for_error(self, error: BaseException | None) -> Settlement:
-        """Return the settlement that an exception asks for; without one, a release."""
+        """Return the settlement for an exception; a release if `error` is None."""
         if isinstance(error, Answer):
             return self._settlement_for_answer(error)
-        # What is no Exception, such as KeyboardInterrupt or CancelledError, says nothing about the job.
+        # A BaseException such as KeyboardInterrupt or CancelledError is not the job's fault.
         return self.failure(error) if isinstance(error, Exception) else transitions.build_release(self.lease.hold)
 
     def settlement_for_result(self, result: Any) -> tuple[Settlement, TenureError | None]:
-        """Return the settlement that a result or an answer asks for, and what is to be said about it."""
+        """Return the settlement for a result or an answer, and an error to report, if any."""
         if isinstance(result, Answer):
             return self._settlement_for_answer(result), None
         if isinstance(result, type) and issubclass(result, Answer):
@@ -151,14 +156,14 @@ class Claim:
         try:
             return self.completion(result), None
         except InvalidPayload as exc:
-            # The work is done and must not be repeated for the sake of a result that cannot be kept.
+            # The work is done: an invalid result must not cause another run.
             return (
                 self.completion_without_result(),
                 InvalidPayload(f"job {self.id!r} is completed, but {exc}"),
             )
 
     def completion(self, result: Any = None) -> Settlement:
-        """Return the settlement that completes the job."""
+        """Return the settlement that completes the job. Logs a warning if the result is too long and is dropped."""
         completion = transitions.build_completion(self.lease.hold, result)
         if completion.result_dropped:
             log.warning(
@@ -170,11 +175,11 @@ class Claim:
         return completion
 
     def completion_without_result(self) -> Settlement:
-        """Return the same for a result that cannot be kept."""
+        """Return the settlement that completes the job and marks its result as dropped."""
         return transitions.build_completion_without_result(self.lease.hold)
 
     def failure(self, why: str | BaseException, *, final: bool = False) -> Settlement:
-        """Return the settlement that a failure asks for."""
+        """Return the settlement for a failed attempt: a retry after the back-off, or `failed`."""
         error = _traceback_text(why) if isinstance(why, BaseException) else why
         holder = self._holder
         return transitions.build_failure(
@@ -183,9 +188,9 @@ class Claim:
 
     @reject_unknown_options
     def complete(self, result: Any = None, *, connection: object = None) -> None:
-        """End the claim: the job is done, for good.
+        """Complete the job. `result` is JSON of at most 256 KiB.
 
-        With a `connection` this is part of its transaction: if that is rolled back, so is the completion. It should be
+        With `connection`, the completion is part of that connection's transaction and is rolled back with it. Make it
         the last statement before the commit.
         """
         settlement = self.completion(result)
@@ -195,27 +200,27 @@ class Claim:
             self._complete_in_transaction(settlement, connection)
 
     def transaction(self) -> Transaction:
-        """Return a block that gives a connection to the store's database, for writes that commit with the completion.
+        """Return a context manager that yields a connection to the store's database, inside a transaction.
 
-        Leaving it completes the job with `claim.result`, in the same transaction as what the block wrote. If the claim
-        is lost, or an exception leaves the block, nothing of that is written; the exception is recorded on the job, as
-        by `with claim`. Jobs that are enqueued with this `connection` belong to it. On SQLite nobody else can write
-        meanwhile, so be brief.
+        On exit the job is completed with `claim.result` in the same transaction, so the writes of the block and the
+        completion commit together. If the claim is lost or an exception leaves the block, the transaction is rolled
+        back; the exception is recorded on the job as by `with claim`. Pass the connection to `enqueue` to enqueue jobs
+        in the same transaction. On SQLite the block holds the write lock: keep it short.
         """
         return self.transaction_on(None)
 
     def transaction_on(self, loop: "AbstractEventLoop | None") -> Transaction:
-        """Return that block for an event loop, beside which it is entered and left in a thread."""
+        """Return the transaction for a caller on an event loop; it is entered and left in a thread."""
         return Transaction(self, require_transactional(self._holder.store), self._holder.keeper, loop)
 
     @reject_unknown_options
     def fail(self, why: str | BaseException, *, final: bool = False) -> None:
-        """End the claim: the job is queued again after the back-off, or failed if no attempt is left or it is final."""
+        """Fail the attempt: queue the job again after the back-off, or fail it if `final` or without attempts left."""
         self.settle(self.failure(why, final=final))
 
     @reject_unknown_options
     def retry(self, delay: Seconds | None = None, *, why: str | None = None) -> None:
-        """End the claim: the job is to be tried again, after `delay` or the back-off."""
+        """Retry the job after `delay` seconds, by default after the back-off. The attempt counts."""
         delay = None if delay is None else checks.seconds("delay", delay)
         self.settle(
             transitions.build_retry(
@@ -230,26 +235,26 @@ class Claim:
 
     @reject_unknown_options
     def snooze(self, delay: Seconds) -> None:
-        """End the claim: the job runs again after `delay`, and this was no attempt."""
+        """Queue the job again after `delay` seconds. The attempt does not count."""
         self.settle(transitions.build_snooze(self.lease.hold, checks.seconds("delay", delay)))
 
     def release(self) -> None:
-        """End the claim: give the job back as if it had not been taken."""
+        """Queue the job again at once. The attempt does not count."""
         self.settle(transitions.build_release(self.lease.hold))
 
     @reject_unknown_options
     def cancel(self, why: str | None = None) -> None:
-        """End the claim: the job is cancelled."""
+        """Cancel the job."""
         self.settle(transitions.build_cancellation(self.lease.hold, why))
 
     @reject_unknown_options
     def extend(self, lease: Seconds | None = None) -> None:
-        """Prolong the lease to at least this long from now; by default, as long as it was asked for."""
+        """Extend the lease to at least `lease` seconds from now, by default the length of the claim's lease."""
         self._extend(self.lease.length if lease is None else check_lease(lease))
 
     @reject_unknown_options
     def progress(self, done: float, *, of: float | None = None, note: str | None = None) -> None:
-        """Show how far the work has come, and prolong the lease."""
+        """Store the progress of the job, for operators, and extend the lease."""
         self._extend(self.lease.length, Progress(done=done, of=of, note=note))
 
     def __enter__(self) -> Self:
@@ -272,12 +277,12 @@ class Claim:
             self._holder.keeper.drop([self.lease])
 
     def settle_on_exit(self, error: BaseException | None) -> bool:
-        """Settle by how the block ended; return whether the exception was an answer, and ends here."""
+        """Settle the job on exit from a block; return whether to suppress `error`, which is so for an answer."""
         was_joined = self._joined_transaction is not None
         if self._is_settled_by_transaction(error) or self.is_settled or self.is_own_loss(error):
             return False
         if was_joined and error is None:
-            # Its effect was rolled back with the completion: it must not be completed without, nor be tried for ever.
+            # The effect was rolled back too. Completing now would lose the effect; a release would loop forever.
             log.warning(
                 "completion of job %s was rolled back: the attempt failed", self.id, extra=job_log_fields(self.job)
             )
@@ -290,22 +295,22 @@ class Claim:
                 raise problem
             return False
         try:
-            # An ending that was sent may have landed: it is sent again, never another in its place.
+            # A settlement without a response may have landed: resend the same settlement, never a different one.
             self.settle(self.unconfirmed or self.settlement_for_error(error))
         except TenureError as exc:
             if error is None:
                 raise
-            # The error of the work matters more than that of the bookkeeping; it goes on, and carries the other.
+            # The handler's error matters more than the store's: propagate it, with the store's error as a note.
             error.add_note(f"tenure: could not record this error on the job: {exc}")
             return False
         return isinstance(error, Answer)
 
     def is_own_loss(self, error: BaseException | None) -> bool:
-        """Whether the exception says that this claim is lost."""
+        """Whether the exception is the `ClaimLost` of this claim."""
         return isinstance(error, ClaimLost) and (error.id, error.fence) == (self.id, self.fence)
 
     def _is_settled_by_transaction(self, error: BaseException | None) -> bool:
-        """Tell whether a completion in a transaction of the caller's is all that there is to be done."""
+        """Return whether a completion in the caller's transaction leaves nothing to settle."""
         if self._joined_transaction is None:
             return False
         try:
@@ -321,12 +326,15 @@ class Claim:
             return True
 
     def _check_commit(self) -> bool:
-        """Hold the job again if the transaction that completed it was rolled back; tell whether it was."""
+        """Return whether the transaction that completed the job was rolled back; if so, hold the job again."""
         jobs = self._holder.store.find(Query(ids=(self.id,))).jobs
         return self.reopen_if_rolled_back(jobs[0] if jobs else None)
 
     def reopen_if_rolled_back(self, job: Job | None) -> bool:
-        """Hold the job again unless it is completed, or gone; it may be lost since. Tell whether that is so."""
+        """Hold the job again unless it is completed or deleted; return whether it was rolled back.
+
+        The claim may have been lost meanwhile.
+        """
         is_done = job is None or (job.state is State.COMPLETED and job.fence == self.fence)
         if is_done:
             self._joined_transaction = None
@@ -342,7 +350,7 @@ class Claim:
     def _complete_in_transaction(self, settlement: Settlement, connection: object) -> None:
         store = require_transactional(self._holder.store)
         with self._lock:
-            # Else it would wait for that one, whose end may be up to this very thread.
+            # The statement would wait for the other transaction, which only this thread may be able to end.
             if (
                 self._joined_transaction is not None
                 and not self._joined_transaction.is_of(connection)
@@ -370,7 +378,7 @@ class Claim:
         )
 
     def settle(self, settlement: Settlement) -> None:
-        """End the claim by a settlement that was decided before; the same again, if it was not answered."""
+        """Send a settlement and record the response; resend the same settlement if there was no response."""
         with self._lock:
             self.require_held()
             is_first = self.unconfirmed in (None, settlement)
@@ -393,12 +401,12 @@ class Claim:
             raise self.lost_error()
 
     def verify(self) -> None:
-        """Extend a claim that was made elsewhere, if that was not done yet, to know that it is held and how long."""
+        """Extend a claim made elsewhere once, to verify that it is held and to learn its deadline."""
         if not self.lease.is_verified:
             self.extend()
 
     def require_held(self) -> None:
-        """Raise if this claim has ended, or was made by another process."""
+        """Raise `ClaimLost` if the claim is settled or belongs to another process."""
         if self.needs_commit_check():
             self._check_commit()
         if self._outcome is not None:
@@ -411,7 +419,7 @@ class Claim:
 
 
 def claim_lost(hold: Hold, why: str = TAKEN_OVER) -> ClaimLost:
-    """Return what is to be raised for a claim that its holder has no more."""
+    """Return the error for a claim that is no longer held."""
     return ClaimLost(
         f"lost the claim of job {hold.id!r} with fence {hold.fence}: {why}; nothing was written",
         id=hold.id,

@@ -1,4 +1,4 @@
-"""The claims of one request."""
+"""The claims of a claim request, as a list and a context manager."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -18,16 +18,16 @@ C = TypeVar("C", bound=Claim)
 
 
 class ClaimsOf(list[C], Generic[C]):
-    """The claims of one request, in their order. As a block, all are kept alive; the unsettled are released.
+    """The claims of one request, in claim order. As a context manager it extends their leases.
 
-    An exception that leaves the block is recorded on the claim that the loop is at, or on the only one, if that is not
-    settled: so a job that fails each time is not given back for ever.
+    On exit, unsettled claims are released. An exception that leaves the block is recorded on the claim that the loop is
+    at, or on the only claim, unless it is settled; otherwise a job that always fails would be released forever.
     """
 
     def __init__(self, holder: Holder, claims: Iterable[C] = ()) -> None:
         super().__init__(claims)
         self._holder = holder
-        # The list is the caller's to change; what was claimed is not.
+        # The caller may change the list; all claims must still be kept and settled.
         self._all = tuple(list.__iter__(self))
         self._current: C | None = None
 
@@ -56,7 +56,7 @@ class ClaimsOf(list[C], Generic[C]):
             self._holder.keeper.drop([claim.lease for claim in self._all])
 
     def _reopen_rolled_back(self) -> None:
-        """Hold the jobs again whose completion was part of a transaction of the caller's that came to nothing."""
+        """Hold jobs again whose completion was rolled back with the caller's transaction."""
         unclear = [claim for claim in self._all if claim.needs_commit_check()]
         if unclear:
             found = self._holder.store.find(Query(ids=tuple(claim.id for claim in unclear), limit=LARGEST_BATCH)).jobs
@@ -69,7 +69,7 @@ class ClaimsOf(list[C], Generic[C]):
         rest = [claim for claim in self._all if not claim.is_settled and not claim.lease.is_over]
         if not rest:
             return
-        # Whose work the exception comes from, if it can be told.
+        # The claim whose work raised the exception, if known.
         blamed = self._all[0] if len(self._all) == 1 else self._current
         settlements = [
             claim.unconfirmed or claim.settlement_for_error(error if claim is blamed else None) for claim in rest
@@ -85,8 +85,8 @@ class ClaimsOf(list[C], Generic[C]):
 
 
 class Claims(ClaimsOf[Claim]):
-    """The claims of one request for jobs, in their order. As a block, all are kept alive; the unsettled are released.
+    """The claims of one request, in claim order. As a context manager it extends their leases.
 
-    An exception that leaves the block is recorded on the claim that the loop is at, or on the only one, if that is not
-    settled: so a job that fails each time is not given back for ever.
+    On exit, unsettled claims are released. An exception that leaves the block is recorded on the claim that the loop is
+    at, or on the only claim, unless it is settled; otherwise a job that always fails would be released forever.
     """

@@ -1,9 +1,9 @@
-"""The slots of periodic tasks: the moments at which a cron expression is due, in a time zone whose clocks change.
+"""Compute the slots of periodic tasks: the times at which a cron expression is due, with daylight saving time.
 
-A schedule has the same slots wherever one begins to look for them, so that workers which start at different moments
-agree. Hence cronsim is only asked which wall times match, without a zone; what moments those are is decided here. Given
-a zone, its answers depend on where it starts: from within a repeated hour it goes back in time, and after a change of
-half an hour it leaves out slots.
+The slots of a schedule do not depend on where the search starts, so workers that start at different times agree.
+Therefore cronsim only matches wall times, without a time zone, and this module converts wall times to UTC. With a
+time zone, the results of cronsim depend on the start: within a repeated hour it goes back in time, and after a change
+of half an hour it skips slots.
 """
 
 from bisect import bisect_left
@@ -19,10 +19,10 @@ from tenure.core.operations import LARGEST_BATCH
 from tenure.errors import ConfigurationError
 
 Missed = Literal["skip", "last", "all"]
-"""What becomes of slots that nobody was there for: none is made up for, only the latest, or each."""
+"""Which missed slots are caught up: none, only the latest, or all."""
 
 MISSED_AFTER = 60.0
-"""How many seconds after its slot a task may still be enqueued without having missed it."""
+"""Seconds after which a slot without a job counts as missed."""
 
 ALIASES = {
     "@yearly": "0 0 1 1 *",
@@ -46,7 +46,7 @@ FIELD_COUNT, FIELD_COUNT_WITH_SECONDS = len(FIELDS) - 1, len(FIELDS)
 
 LAST_WALL_TIME = checks.LATEST.replace(tzinfo=None)
 SEARCH_START = datetime(2020, 1, 1, tzinfo=UTC)
-"""From here on a schedule must have a slot. Not from the present: what is refused must not depend on the day."""
+"""A schedule must have a slot after this date. A fixed date, so that validity does not depend on the current day."""
 
 LONGEST_NAME = checks.LONGEST_NAME - len("cron::2026-11-15T02:00:00Z")
 
@@ -59,10 +59,9 @@ class Schedule:
     The expression has five fields (minute, hour, day of month, month, day of week), a sixth before them for seconds,
     or is an alias such as `@daily`.
 
-    When the clocks change, the rule is that of Debian's cron. If neither minute nor hour begins with `*`, the task is
-    due at *fixed times*: one that is repeated counts the first time, one that is skipped counts at the first moment
-    after the change. Any other expression is due at *intervals*: at every moment at which the clock shows a time that
-    matches.
+    Clock changes follow the rule of Debian's cron. If neither minute nor hour begins with `*`, the task is due at
+    *fixed times*: a repeated time counts once, at its first occurrence, and a skipped time counts right after the
+    change. Any other expression is due at *intervals*: whenever the clock shows a matching time.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Schedule:
             raise never_due_error(self.expression)
 
     def next_after(self, timestamp: datetime) -> datetime:
-        """Return the first slot after a moment, in UTC."""
+        """Return the first slot after a time, in UTC."""
         timestamp = checks.timestamp("timestamp", timestamp)
         for slot in self._slots_after(timestamp):
             return slot
@@ -95,10 +94,10 @@ class Schedule:
         )
 
     def due(self, last_at: datetime, now: datetime) -> list[datetime]:
-        """Return the slots after `last_at` and up to `now` that are to be given out, in UTC, ascending.
+        """Return the slots after `last_at` and up to `now` that need a job, in UTC, ascending.
 
-        If there are more than `LARGEST_BATCH`, these are the oldest; the next call goes on after the last of them. The
-        cost does not depend on how long ago `last_at` is.
+        If there are more than `LARGEST_BATCH`, return the oldest; the next call continues after the last of them. The
+        cost does not depend on the age of `last_at`.
         """
         last_at, now = checks.timestamp("last_at", last_at), checks.timestamp("now", now)
         match self.missed:
@@ -113,7 +112,7 @@ class Schedule:
                 assert_never(self.missed)
 
     def job_id(self, slot: datetime) -> str:
-        """Return the id of the job of a slot: the same for whoever enqueues it."""
+        """Return the job id of a slot: the same id in every worker."""
         return f"cron:{self.name}:{checks.timestamp('slot', slot):%Y-%m-%dT%H:%M:%SZ}"
 
     @property
@@ -125,8 +124,8 @@ class Schedule:
         return list(islice(takewhile(lambda slot: slot <= until, self._slots_after(after)), LARGEST_BATCH))
 
     def _latest_slot(self, now: datetime) -> datetime | None:
-        # Back to a slot that is near, and forward from it: a fixed time of the first pass lies before a moment of the
-        # second, and yet its wall time may lie ahead.
+        # Step back to a nearby slot, then search forward: within the second pass of a repeated hour, a fixed time of
+        # the first pass is in the past although its wall time is still ahead.
         for wall in wall_times_before(self.expression, to_wall_time(now, load_zone(self.timezone))):
             passed = [slot for slot in self._due_times(wall) if slot <= now]
             if passed:
@@ -138,7 +137,7 @@ class Schedule:
         zone = load_zone(self.timezone)
         wall = to_wall_time(timestamp, zone)
         first, second = occurrences_of(wall, zone)
-        # Within a repeated hour, wall times that lie behind come once more.
+        # Within a repeated hour, wall times in the past occur a second time.
         walls = wall_times_after(self.expression, wall - (second - first))
         for slot in self._merge_in_order(takewhile(lambda wall: wall < LAST_WALL_TIME, walls)):
             if slot > timestamp:
@@ -146,7 +145,7 @@ class Schedule:
                 yield slot
 
     def _merge_in_order(self, walls: Iterable[datetime]) -> Iterator[datetime]:
-        """Yield the moments of ascending wall times, ascending: those of a second pass after all of the first."""
+        """Yield the times of ascending wall times in order. Second occurrences come after all first ones."""
         repeated: deque[datetime] = deque()
         for wall in walls:
             due_times = self._due_times(wall)
@@ -157,7 +156,7 @@ class Schedule:
         yield from repeated
 
     def _due_times(self, wall: datetime) -> list[datetime]:
-        """Return the moments at which the task is due because the clock shows, or would show, this wall time."""
+        """Return the times at which the task is due for a wall time, which the clock may show twice, or skip."""
         zone = load_zone(self.timezone)
         first, second = occurrences_of(wall, zone)
         if first == second:
@@ -173,14 +172,14 @@ def split_fields(expression: str) -> list[str]:
 
 
 def wall_times_after(expression: str, wall: datetime) -> Iterator[datetime]:
-    """Return the wall times after this one that match, ascending; they end if none does for 50 years."""
+    """Return the matching wall times after `wall`, ascending. Ends after 50 years without a match."""
     from cronsim import CronSim
 
     return CronSim(" ".join(split_fields(expression)), wall)
 
 
 def wall_times_before(expression: str, wall: datetime) -> Iterator[datetime]:
-    """Return the wall times up to and with this one that match, descending."""
+    """Return the matching wall times up to and including `wall`, descending."""
     from cronsim import CronSim
 
     return CronSim(" ".join(split_fields(expression)), wall.replace(microsecond=0) + timedelta(seconds=1), reverse=True)
@@ -191,16 +190,17 @@ def to_wall_time(timestamp: datetime, zone: tzinfo) -> datetime:
 
 
 def occurrences_of(wall: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
-    """Return the moments at which the clock shows a wall time for the first and for the second time.
+    """Return the times at which the clock shows a wall time for the first and for the second time.
 
-    They are equal if it shows it once. If the clock skips it, the second is before the gap, and the first after it.
+    Both are equal if the wall time occurs once. If the clock skips the wall time, the first lies after the gap and the
+    second before it.
     """
     first, second = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     return first, second
 
 
 def end_of_gap(wall: datetime, zone: tzinfo) -> datetime:
-    """Return the first moment after the gap in which this wall time lies."""
+    """Return the first time after the gap that contains this wall time."""
     after, before = occurrences_of(wall, zone)
     seconds = range(int(before.timestamp()), int(after.timestamp()) + 1)
     found = bisect_left(seconds, wall, key=lambda second: to_wall_time(datetime.fromtimestamp(second, UTC), zone))
@@ -212,7 +212,7 @@ def just_before(timestamp: datetime) -> datetime:
 
 
 def reject_bad_fields(expression: str) -> None:
-    """Raise for an expression that is not one, with the field that is wrong."""
+    """Raise `ConfigurationError` for an invalid expression; the message names the field."""
     from cronsim import CronSimError
 
     fields = split_fields(expression)
@@ -250,7 +250,7 @@ def never_due_error(expression: str) -> ConfigurationError:
 
 
 def load_zone(key: str) -> tzinfo:
-    """Return a time zone by its name; UTC needs no time zone data."""
+    """Load a time zone by name. UTC needs no time zone data."""
     if key == "UTC":
         return UTC
     from zoneinfo import ZoneInfo, available_timezones

@@ -1,4 +1,4 @@
-"""The client: everything that can be done with jobs, over any store."""
+"""`Jobs`, the client: every operation on jobs, over any store."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,9 +50,11 @@ if TYPE_CHECKING:
 
 
 class Jobs(Registry, Source[Backend, Claim]):
-    """A store of jobs, opened at first use, and the tasks that workers run. Safe to share between threads.
+    """A store of jobs and the tasks that workers run. The store is opened on first use. Threads may share a `Jobs`.
 
-    `store` is a URL, a function that returns one, a `redis.Redis` or a `Backend`; without it the URL is `$TENURE_URL`.
+    `store` is a URL, a function that returns a URL, a `redis.Redis` or a `Backend`. The default is `$TENURE_URL`, else
+    `sqlite:///tenure.db`. `backoff` is the delay between attempts of tasks without their own. `retention` is how long
+    workers keep finished jobs before they delete them.
     """
 
     kind = "Jobs"
@@ -77,7 +79,7 @@ class Jobs(Registry, Source[Backend, Claim]):
 
     @property
     def aio(self) -> "AsyncJobs":
-        """The same for async code: every verb awaited, over the same store."""
+        """The async facade: the same methods as coroutines, over the same store."""
         if (facade := self._facade) is not None:
             return facade
         from tenure.client.aio import create_facade
@@ -104,9 +106,21 @@ class Jobs(Registry, Source[Backend, Claim]):
         id: str | None = None,
         connection: object = None,
     ) -> str:
-        """Store a job and return its id; the id of the live job that has the key, if one has.
+        """Store a job and return its id.
 
-        With a `connection` the job is part of its transaction, and there if that is committed.
+        - `type` names the task; `payload` is a JSON object of at most 256 KiB.
+        - `priority` is -32,768 to 32,767; higher runs first.
+        - `delay` is a number of seconds or a timedelta, by the store's clock; `run_at` is a datetime with a time zone.
+        - `key`: at most one live (queued or running) job of a queue has the key. If the key is taken, `on_conflict`
+          `"keep"` returns the id of the live job, and `"raise"` raises `KeyTaken`.
+        - `max_attempts` is how often the job is claimed before it is failed; None is no limit. `max_crashes` is how
+          often its lease may expire.
+        - `timeout` is the time limit of a run, in seconds.
+        - `meta` are labels, strings to strings.
+        - `id`: enqueueing the same id twice stores one job, so a request that failed can be repeated.
+        - `connection` is the caller's connection to the same database: the job is part of its transaction.
+
+        Raises `ConfigurationError` or `InvalidPayload` for a value that cannot be stored, and `StoreUnavailable`.
         """
         job = NewJob(
             type,
@@ -127,7 +141,10 @@ class Jobs(Registry, Source[Backend, Claim]):
 
     @reject_unknown_options
     def enqueue_many(self, jobs: Iterable[NewJob], *, connection: object = None) -> list[str]:
-        """Store all of these jobs, or none; return their ids in order. With a `connection`, in its transaction."""
+        """Store at most 10,000 jobs in one transaction, all or none; return their ids in order.
+
+        `connection` is the caller's connection to the same database: the jobs are part of its transaction.
+        """
         if not isinstance(jobs, Iterable):
             raise ConfigurationError(f"enqueue_many takes an iterable of NewJob, not {jobs!r}")
         records = [require_instance("a job", job, NewJob).record(new_id()) for job in islice(jobs, LARGEST_ENQUEUE + 1)]
@@ -153,45 +170,47 @@ class Jobs(Registry, Source[Backend, Claim]):
         wait: Seconds = 0.0,
         worker: str | None = None,
     ) -> Claims:
-        """Take up to `limit` due jobs, waiting up to `wait` seconds for the first.
+        """Claim up to `limit` due jobs (at most 1,000), waiting up to `wait` seconds for the first.
 
-        Use the claims as a block to have them kept alive while you work; those you do not settle are released.
+        A claim holds its job for `lease` seconds (1 to 86,400). Use the claims as a context manager: the leases are
+        extended inside the block, and unsettled claims are released on exit. `worker` is the name shown to operators,
+        by default the host and the process id.
         """
         claims: Claims = self._claim_with_wait(request_of(queues, types, limit, lease, worker), wait)
         return claims
 
     @reject_unknown_options
     def attach(self, id: str, *, fence: int, token: str, lease: Seconds = 60.0) -> Claim:
-        """Return the handle of a claim that was made elsewhere, for who has its id, fence and token.
+        """Re-attach to a claim made elsewhere, given its id, fence and token.
 
-        Raises `ClaimLost` if the job does not run under this fence. That the token is right is seen when the claim is
-        extended or settled; entered as a block it is extended first, and kept alive. Until then it counts as lost here,
-        as nobody here knows how much of its lease is left, but it can be settled.
+        Raises `ClaimLost` if the job is not running with this fence. The store checks the token when the claim is
+        extended or settled. The remaining lease is unknown here, so `is_lost` is true until the first extension;
+        settling works nevertheless. As a context manager the claim is extended on entry and kept alive.
         """
         return self._attach(id, fence, token, lease)
 
     @reject_unknown_options
     def reap(self, *, worker: str | None = None) -> list[Reaped]:
-        """Take back every claim whose lease ran out; with a worker that you know is dead, all that it holds.
+        """Reap every claim whose lease expired; with `worker`, every claim of a worker that is known to be dead.
 
-        Claims do the first by themselves; this does it now.
+        Each claim request reaps expired leases as well; call `reap` to do so now.
         """
         reaped = self._reap(worker)
         if worker is not None:
-            # After that: the history tells its last sign of life.
+            # After the reap: the history of each job quotes the worker's last heartbeat.
             self._backend.beat(Heartbeat(name=worker, host="", pid=0, version=""), 0.0)
         return reaped
 
     @reject_unknown_options
     def get(self, id: str) -> Job | None:
-        """Return the job, or None if there is none of this id."""
+        """Return the job, or None if no job has this id."""
         return self._job(self._id_of(id))
 
     @reject_unknown_options
     def wait_for(self, id: str, timeout: Seconds | None = None) -> Job:
-        """Return the job when it is completed, waiting so many seconds at most.
+        """Wait until the job is completed and return it; `timeout` is in seconds, None waits without a limit.
 
-        Raises `JobFailed` or `JobCancelled` if it ended otherwise, and `TimeoutError` if it has not ended.
+        Raises `JobFailed` or `JobCancelled` if the job ended otherwise, and `TimeoutError` if it has not ended.
         """
         seconds = checks.optional(checks.seconds, "timeout", timeout)
         for pause in chain(results.poll_delays(seconds), [0.0]):
@@ -201,34 +220,42 @@ class Jobs(Registry, Source[Backend, Claim]):
         raise results.timeout_error(id, seconds)
 
     def work(self, **options: Unpack[WorkerOptions]) -> "Summary":
-        """Run the tasks until a signal, or with `drain=True` until nothing is due; return what was done.
+        """Run the tasks until a signal, or with `drain=True` until no job is due; return a summary.
 
-        `queues` and `types` choose jobs; `concurrency` is how many run at a time (10). `lease` is how long a job is
-        held after a sign of life (60 seconds). After SIGTERM, SIGINT or SIGHUP, handlers have `grace` to end (30
-        seconds); after a second one, none. Async tasks run on an event loop, others in threads; neither is the thread
-        that calls this.
+        - `queues` and `types` restrict which jobs are claimed.
+        - `concurrency` is how many jobs run at a time (10).
+        - `lease` is how long a claim holds without an extension (60 seconds).
+        - `grace` is how long handlers may finish after SIGTERM, SIGINT or SIGHUP (30 seconds). A second signal ends
+          the grace period.
+
+        Async tasks run on an event loop, sync tasks in threads; neither is the calling thread.
         """
         from tenure.worker import work
 
         return work(self, **options)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> "Worker":
-        """Return a worker with the options of `work`, to be used as a block: it runs beside what the block does."""
+        """Return a worker with the options of `work`. As a context manager it runs in the background."""
         from tenure.worker import Worker
 
         return Worker(self, options)
 
     def testing(self) -> "AbstractContextManager[TestQueue]":
-        """Return a block, for a test, in which this object and its tasks use a new store in memory and no other.
+        """Return a context manager for tests: inside the block this `Jobs` and its tasks use a new in-memory store.
 
-        It gives what to look at, run and assert: `with jobs.testing() as queue`.
+        The block yields a `TestQueue` to inspect and run the jobs: `with jobs.testing() as queue`.
         """
         from tenure.testing.testing_queue import use_test_queue
 
         return use_test_queue(self)
 
     def find(self, **filters: Unpack[Filters]) -> Iterator[Job]:
-        """Yield the jobs that match, read page by page; without a condition, all."""
+        """Yield the matching jobs, newest first, read page by page; without filters, all jobs.
+
+        Filters: `state`, `queue`, `type` (a name or several), `key`, `worker`, `error` (a part of the last error),
+        `since` (seconds since the job finished or, if unfinished, was enqueued), `attempts_over`, `due`. All filters
+        must match. `newest_first=False` reverses the order.
+        """
         query = build_query("find", filters)
         return (job for page in self._pages(query) for job in page)
 
@@ -238,7 +265,7 @@ class Jobs(Registry, Source[Backend, Claim]):
 
     @reject_unknown_options
     def explain(self, id: str) -> Explanation | None:
-        """Tell why the job is not running, or how it runs; None if there is none of this id."""
+        """Explain why the job is not running, or how it runs; None if no job has this id."""
         if (job := self.get(id)) is None:
             return None
         workers = self._backend.workers()
@@ -247,11 +274,11 @@ class Jobs(Registry, Source[Backend, Claim]):
 
     @reject_unknown_options
     def counts(self, since: Seconds = 3600.0) -> list[Count]:
-        """Return what happened minute by minute, over the last hour or as far back as a day."""
+        """Count events by minute, queue and kind over the last `since` seconds, at most 86,400 (a day)."""
         return self._backend.counts(checks.seconds("since", since, most=COUNTS_KEPT))
 
     def workers(self) -> list[KnownWorker]:
-        """Return the workers that lately gave a sign of life."""
+        """Return the workers with a recent heartbeat."""
         return self._backend.workers()
 
     def retry(
@@ -262,7 +289,11 @@ class Jobs(Registry, Source[Backend, Claim]):
         all: bool = False,
         **filters: Unpack[Filters],
     ) -> list[Moved]:
-        """Queue failed or cancelled jobs again, with fresh attempts: those named, or the failed ones that match."""
+        """Queue failed or cancelled jobs again and reset their attempts.
+
+        Pass ids, or the filters of `find` (failed jobs, unless `state` is set), or `all=True`. `reason` is
+        recorded in the history. Returns for each job its new state, or why it was not moved.
+        """
         return self._move_jobs(Move.RETRY, ids, filters, states=frozenset({State.FAILED}), reason=reason, all=all)
 
     def cancel(
@@ -273,17 +304,25 @@ class Jobs(Registry, Source[Backend, Claim]):
         all: bool = False,
         **filters: Unpack[Filters],
     ) -> list[Moved]:
-        """Cancel queued jobs and ask running ones to stop: those named, or those that match."""
+        """Cancel queued jobs and request the cancellation of running jobs.
+
+        Pass ids, or the filters of `find` (queued and running jobs, unless `state` is set), or `all=True`.
+        `reason` is recorded in the history. A running job that completes nevertheless is completed. Returns for each
+        job its state, or why it was not cancelled.
+        """
         return self._move_jobs(Move.CANCEL, ids, filters, states=LIVE, reason=reason, all=all)
 
     @reject_unknown_options
     def delete(self, ids: NameOrNames) -> list[Moved]:
-        """Forget these jobs, if they are finished."""
+        """Delete finished jobs by id; return for each id the result, or why the job was not deleted."""
         return [each for batch in self._batches(ids) for each in self._backend.delete(batch)]
 
     @reject_unknown_options
     def purge(self, older_than: Seconds, *, state: States | None = None, queue: NameOrNames | None = None) -> int:
-        """Forget the jobs that finished at least so long ago; return how many."""
+        """Delete jobs that finished at least `older_than` seconds ago; return how many.
+
+        `state` is any of completed, failed and cancelled, by default all three.
+        """
         states = FINISHED if (named := parse_states(state)) is None else named
         if not states <= FINISHED:
             raise ConfigurationError(
@@ -301,16 +340,16 @@ class Jobs(Registry, Source[Backend, Claim]):
 
     @reject_unknown_options
     def pause(self, queues: NameOrNames) -> None:
-        """Let no claim take jobs of these queues, until they are resumed."""
+        """Stop claims from taking jobs of these queues until `resume`. Running jobs continue."""
         self._backend.pause(checks.names("queues", queues))
 
     @reject_unknown_options
     def resume(self, queues: NameOrNames) -> None:
-        """Let claims take jobs of these queues again."""
+        """Let claims take jobs of paused queues again."""
         self._backend.resume(checks.names("queues", queues))
 
     def migrate(self) -> Schema:
-        """Bring the store's schema up to date, making the store if there is none; tell which version it had and has."""
+        """Create the store's schema or migrate it to this version; return the version before and now."""
         return self._backend.migrate()
 
     def _open_store(self) -> Backend:

@@ -1,8 +1,7 @@
-"""Keep leases alive while their jobs are worked on.
+"""Extend the leases of running jobs.
 
-One thread for all leases of a `Jobs`: work that blocks an event loop, or keeps its own thread busy, must not cost a
-lease. Deadlines count from before the request was sent, so that a lease is taken for lost here before the store would
-give the job away.
+One thread extends all leases of a `Jobs`: a blocked event loop or a busy handler must not cost a lease. Deadlines count
+from before the request was sent, so a lease counts as lost here before the store can reap it.
 """
 
 import logging
@@ -20,26 +19,26 @@ from tenure.errors import StoreUnavailable
 log = logging.getLogger(__name__)
 
 CLOCK_DRIFT_MARGIN = 0.02
-"""The part of a lease that is not relied upon, for clocks that do not run equally fast."""
+"""Fraction of a lease kept as a margin, because clocks do not run equally fast."""
 
 IDLE_THREAD_TTL = 5.0
-"""Seconds that the thread stays after the last lease is gone."""
+"""Seconds that the idle keeper thread lives after the last lease."""
 
 PROGRESS_INTERVAL = 0.2
-"""Seconds between two reports of progress to the store; of what is said in between, the latest counts."""
+"""Seconds between two progress updates of a job; only the latest progress is sent."""
 
 Extend = Callable[[Sequence[Extension]], list[HoldStatus]]
 Ticks = Callable[[], float]
 
 
 ticks: Ticks = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
-"""Returns seconds that only grow; where the system can tell, also while it sleeps."""
+"""Monotonic seconds; where the system supports it, the clock also advances while the machine is suspended."""
 
 
 class Lease:
-    """The holder's own view of its lease. It never lasts longer here than in the store.
+    """The holder's view of a lease. The lease never lasts longer here than in the store.
 
-    `on_bad_news`, if there is one, is called in the keeper's thread when the lease is lost or a cancel was asked for.
+    The keeper thread calls `on_lost_or_cancelled`, if set, when the lease is lost or a cancel was requested.
     """
 
     __slots__ = (
@@ -84,7 +83,7 @@ class Lease:
 
     @classmethod
     def unverified(cls, hold: Hold, length: float) -> "Lease":
-        """Return the lease of a claim that was made elsewhere: how much of it is left is known once it is extended."""
+        """Return the lease of a claim made elsewhere. The remaining time is unknown until the first extension."""
         lease = cls(hold, length, ticks())
         lease.valid_until = lease.due_at = lease.sent_at
         lease.is_verified = False
@@ -92,11 +91,11 @@ class Lease:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the job may be another's by now."""
+        """Whether another worker may hold the job."""
         return self.is_over or self._ticks() >= self.valid_until
 
     def record_extension(self, status: HoldStatus, sent_at: float, length: float) -> None:
-        """Take in what the store answered to a request that was sent at this moment."""
+        """Record the response to an extension that was sent at `sent_at`."""
         if status is HoldStatus.LOST:
             self.is_over = True
             return
@@ -104,7 +103,7 @@ class Lease:
         self.cancel_requested = self.cancel_requested or status is HoldStatus.CANCEL_REQUESTED
         self.sent_at = sent_at
         self.valid_until = max(self.valid_until, _deadline(sent_at, length))
-        # After a third, so that two more tries fit in.
+        # After a third of the lease: leaves time for two retries.
         self.due_at = sent_at + self.length / 3
 
 
@@ -112,12 +111,12 @@ LeaseCallback = Callable[[Lease], None]
 
 
 def _deadline(sent_at: float, length: float) -> float:
-    """Return until when a lease surely holds whose request was sent at this moment."""
+    """Return until when a lease certainly holds whose request was sent at `sent_at`."""
     return sent_at + length * (1 - CLOCK_DRIFT_MARGIN)
 
 
 class Keeper:
-    """Extends what it is given to keep, a third of each lease after the last time."""
+    """Extends each lease when a third of it has passed since the last extension."""
 
     def __init__(self, extend: Extend, ticks: Ticks = ticks, kind: str = "Jobs") -> None:
         self._extend = extend
@@ -136,7 +135,7 @@ class Keeper:
         self._is_stopped = False
 
     def keep(self, leases: Iterable[Lease]) -> None:
-        """Keep these leases alive until they are dropped as often, or lost."""
+        """Extend these leases until each is dropped as often as kept, or lost."""
         self._reset_after_fork()
         with self._lock:
             if self._is_stopped:
@@ -147,7 +146,7 @@ class Keeper:
             self._ensure_thread()
 
     def drop(self, leases: Iterable[Lease]) -> None:
-        """Let these leases run out by themselves, unless someone else keeps them."""
+        """Stop extending these leases, unless another block still uses a lease."""
         self._reset_after_fork()
         with self._lock:
             for lease in leases:
@@ -156,7 +155,7 @@ class Keeper:
                     self._kept.pop(id(lease), None)
 
     def end(self, *leases: Lease) -> None:
-        """Keep these leases no more: their claims have ended."""
+        """Mark these leases as over, and extend them no more."""
         self._reset_after_fork()
         with self._lock:
             for lease in leases:
@@ -164,7 +163,7 @@ class Keeper:
                 self._kept.pop(id(lease), None)
 
     def report(self, lease: Lease, progress: Progress) -> None:
-        """Send this along with an extension, soon. Of several reports only the latest is sent."""
+        """Send progress with an extension within `PROGRESS_INTERVAL` seconds; only the latest progress is sent."""
         self._reset_after_fork()
         with self._lock:
             lease.progress = progress
@@ -173,16 +172,16 @@ class Keeper:
                 self._wake.set()
 
     def record_extension(self, lease: Lease, status: HoldStatus, sent_at: float, length: float) -> None:
-        """Take in what the store answered to an extension by the holder's own hand."""
+        """Record the response to an extension that the holder sent, not the keeper thread."""
         with self._lock:
             lease.record_extension(status, sent_at, length)
-            # It may have been given up here before its holder reached the store again.
+            # The keeper may have dropped the lease as lost before the holder reached the store again.
             if lease.keep_count > 0 and not self._is_stopped:
                 self._keep(lease)
                 self._ensure_thread()
 
     def stop(self) -> None:
-        """Drop everything, end the thread, and keep nothing more."""
+        """Drop all leases, end the thread, and reject new leases."""
         self._reset_after_fork()
         with self._lock:
             self._is_stopped = True
@@ -193,14 +192,14 @@ class Keeper:
             thread.join()
 
     def extend_due(self) -> None:
-        """Extend what is due, and note until when nothing more is."""
+        """Extend the leases that are due, and set the time of the next run."""
         now = self._ticks()
         with self._lock:
             kept = list(self._kept.values())
         for lease in kept:
             if now >= lease.valid_until:
                 self._handle_loss(lease, "the lease could not be extended in time")
-        # What is nearly due goes along, so that leases taken one by one come to be extended together.
+        # Include leases that are nearly due: the keeper then soon extends leases of separate claims in one batch.
         due = [lease for lease in kept if lease.due_at - lease.length / 6 <= now < lease.valid_until]
         if any(now >= lease.due_at for lease in due):
             for start in range(0, len(due), LARGEST_BATCH):
@@ -219,7 +218,7 @@ class Keeper:
     def _ensure_thread(self) -> None:
         if self._kept and (self._thread is None or not self._thread.is_alive()):
             thread = threading.Thread(target=self._run, name="tenure-keeper", daemon=True)
-            # It waits for this lock before it looks whether it is the one.
+            # The new thread waits for this lock before it compares itself with `self._thread`.
             thread.start()
             self._thread = thread
 
@@ -251,7 +250,7 @@ class Keeper:
         return Extension(hold=lease.hold, lease=lease.length, progress=lease.progress)
 
     def _log_failure(self, exc: Exception, number: int) -> None:
-        """Say it once, not with every try."""
+        """Log the first of several consecutive failures."""
         if self._is_failing:
             return
         self._is_failing = True
@@ -262,7 +261,7 @@ class Keeper:
 
     def _handle_loss(self, lease: Lease, why: str) -> None:
         with self._lock:
-            # A claim that ended meanwhile is not kept any more, and has lost nothing.
+            # The claim was settled meanwhile: nothing is lost.
             if self._kept.pop(id(lease), None) is None:
                 return
         hold = lease.hold
@@ -285,6 +284,6 @@ class Keeper:
                     return
 
     def _reset_after_fork(self) -> None:
-        """Forget the parent's leases and thread: a forked child has neither, and may have its lock taken."""
+        """Drop the parent's leases and thread: a forked child has neither, and the copied lock may be held."""
         if self._process != os.getpid():
             self._reset()

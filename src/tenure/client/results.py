@@ -1,4 +1,4 @@
-"""Waiting for a job to end."""
+"""Wait for a job to finish."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ SHORTEST_POLL_DELAY, LONGEST_POLL_DELAY = 0.005, 0.25
 
 
 def completed_job(id: str, job: Job | None) -> Job | None:
-    """Return the job if it is completed and None if it is not finished; raise if it never will be."""
+    """Return the job if it is completed, None if it is unfinished; raise if it failed, was cancelled or is missing."""
     if job is None:
         raise ConfigurationError(f"there is no job {id!r}: it was never enqueued here, or it was deleted")
     match job.state:
@@ -33,7 +33,7 @@ def completed_job(id: str, job: Job | None) -> Job | None:
 
 
 def poll_delays(timeout: float | None) -> Iterator[float]:
-    """Yield how long to wait between two looks, longer each time, until so many seconds have passed."""
+    """Yield the seconds to wait between two polls, increasing, until `timeout` seconds have passed."""
     ends_at = math.inf if timeout is None else ticks() + timeout
     pause = SHORTEST_POLL_DELAY
     while (left := ends_at - ticks()) > 0:

@@ -1,4 +1,4 @@
-"""How long finished jobs are kept."""
+"""Retention: when workers delete finished jobs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ DAY = 86_400.0
 @checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """Seconds that finished jobs of each state are kept before a worker forgets them; None keeps them for ever."""
+    """How long finished jobs of each state are kept, in seconds, before a worker deletes them; None keeps them forever.
+
+    The defaults: completed 1 day, cancelled 7 days, failed 30 days.
+    """
 
     completed: Seconds | None = DAY
     cancelled: Seconds | None = 7 * DAY
@@ -25,7 +28,7 @@ class Retention:
             object.__setattr__(self, name, None if value is None else checks.seconds(f"retention {name}", value))
 
     def by_state(self) -> Iterator[tuple[State, float]]:
-        """Yield the states whose jobs are forgotten, and after how many seconds."""
+        """Yield each state whose jobs are deleted, and after how many seconds."""
         for state in (State.COMPLETED, State.CANCELLED, State.FAILED):
             seconds = getattr(self, state.value)
             if seconds is not None:

@@ -1,4 +1,4 @@
-"""The rows of a table, as those see them who work on them: mappings with attributes, or the user's own dataclass."""
+"""The rows of a table as handlers see them: mappings with attributes, or a dataclass of the user."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -11,9 +11,9 @@ R = TypeVar("R")
 
 
 class Row(Mapping[str, Any]):
-    """A row as it was when it was claimed: `row["total"]`, or `row.total`. It cannot be changed.
+    """A row as of its claim: `row["total"]` or `row.total`. Read-only.
 
-    A column that has the name of something else here, such as `keys`, is read as `row["keys"]`.
+    Read a column whose name is also a method, such as `keys`, as `row["keys"]`.
     """
 
     __slots__ = ("_values",)
@@ -53,20 +53,20 @@ class Row(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class RowFactory(Generic[R]):
-    """What the rows of a table are made into."""
+    """Builds the rows of a table: a `Row`, or the user's dataclass."""
 
     kind: type[R]
     table: str
 
     def build(self, columns: Mapping[str, Any]) -> R:
-        """Return a row; raises what its class raises for such values."""
+        """Build a row. Raises what the dataclass raises for these values."""
         if self.kind is Row:
             return cast("R", Row(columns))
         names = (each.name for each in fields(cast("Any", self.kind)) if each.init)
         return self.kind(**{name: columns[name] for name in names if name in columns})
 
     def require_fields(self, columns: Mapping[str, Any]) -> None:
-        """Raise if the class has a field that no column has a value for."""
+        """Raise if the dataclass has a required field without a column."""
         if self.kind is Row:
             return
         for each in fields(cast("Any", self.kind)):
@@ -79,7 +79,7 @@ class RowFactory(Generic[R]):
 
 
 def row_factory_for(row: object, table: str) -> RowFactory[Any]:
-    """Return what rows are made into, or raise if that cannot be."""
+    """Return the row factory for a dataclass, or for None; raise for any other value."""
     if row is None:
         return RowFactory(Row, table)
     if not isinstance(row, type) or not (row is Row or is_dataclass(row)):

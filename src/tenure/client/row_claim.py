@@ -1,4 +1,4 @@
-"""What a taker holds of a table: one row, for a time."""
+"""The claim of a row of a table."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 DoneIf = Callable[[Any], bool | Awaitable[bool]]
-"""A function of the row that tells whether its work is done."""
+"""A function that takes a row and returns whether its work is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContext(Generic[R]):
-    """What every claim of a table shares beside the holder: how a row looks, and how to tell that it is done."""
+    """What all claims of a table share: the store, how to build a row, and how to check whether it is done."""
 
     store: TableStore
     row_factory: RowFactory[R]
     done_if: DoneIf | None
 
     def is_done(self, id: str, row: Callable[[], R]) -> bool:
-        """Ask whether the work of a row is done."""
+        """Check whether the work of a row is done, by the function or the SQL condition."""
         if self.done_if is None:
             self.require_done_check()
             (is_done,) = self.store.already_done([id])
@@ -45,22 +45,22 @@ class TableContext(Generic[R]):
         return _require_bool(result)
 
     async def is_done_async(self, row: R) -> bool:
-        """Ask an async `done_if`."""
+        """Check with an async `done_if`."""
         result = cast("DoneIf", self.done_if)(row)
         return _require_bool(await result if inspect.isawaitable(result) else result)
 
     @property
     def is_async(self) -> bool:
-        """Whether `done_if` has to be awaited."""
+        """Whether `done_if` is async."""
         return self.done_if is not None and is_async(self.done_if)
 
     @property
     def has_done_check(self) -> bool:
-        """Whether somebody said when a row is done."""
+        """Whether the table has a `done_if` or an `output`."""
         return self.done_if is not None or self.store.spec.done_if is not None
 
     def require_done_check(self) -> None:
-        """Raise if nobody said how to tell."""
+        """Raise unless the table has a `done_if` or an `output`."""
         if not self.has_done_check:
             raise ConfigurationError(
                 f"table {self.store.spec.display_name!r} has no check for done rows: set done_if= or output= on the "
@@ -69,7 +69,7 @@ class TableContext(Generic[R]):
 
 
 class ClaimedRow(Generic[R]):
-    """A row that somebody holds: made when it is first wanted, and found done or not when that is asked."""
+    """A claimed row, built on first use, and the result of its last done check."""
 
     __slots__ = ("_id", "_payload", "_row", "context", "found_done")
 
@@ -81,24 +81,24 @@ class ClaimedRow(Generic[R]):
         self._row: R | None = None
 
     def get_row(self) -> R:
-        """Return the row."""
+        """Return the row; build it on the first call."""
         if self._row is None:
             self._row = self.context.row_factory.build(self._payload)
         return self._row
 
     def is_done(self) -> bool:
-        """Ask whether its work is done."""
+        """Check whether the work of the row is done."""
         self.found_done = self.context.is_done(self._id, self.get_row)
         return self.found_done
 
     async def is_done_async(self) -> bool:
-        """Ask an async `done_if`."""
+        """Check with an async `done_if`."""
         self.found_done = await self.context.is_done_async(self.get_row())
         return self.found_done
 
 
 class RowClaim(Claim, Generic[R]):
-    """What is the same for a row that was claimed by hand and for one that a worker runs."""
+    """The common part of a row claimed by hand and a row run by a worker."""
 
     __slots__ = ()
 
@@ -110,42 +110,44 @@ class RowClaim(Claim, Generic[R]):
 
     @property
     def row(self) -> R:
-        """The row as it was when it was claimed."""
+        """The row as of the claim."""
         return self.claimed_row.get_row()
 
     @property
     def found_done(self) -> bool:
-        """Whether the work was done already when that was last asked."""
+        """The result of the last `already_done`; False before the first."""
         return self.claimed_row.found_done
 
     @property
     def aio(self) -> "AsyncTableClaim[R]":
-        """The same claim for async code: every verb awaited."""
+        """The async facade: the same methods as coroutines."""
         from tenure.client.aio.table import AsyncTableClaim
 
         return AsyncTableClaim(self, self._holder.facade)
 
     def already_done(self) -> bool:
-        """Ask whether the work of this row is done, as `done_if` says, now.
+        """Check now whether the work of this row is done, by `done_if` or `output`.
 
-        If it is, complete the claim without doing it again: that is counted as a duplicate that was prevented.
+        If so, complete the claim without repeating the work; the row counts as a prevented duplicate. Raises
+        `ConfigurationError` if the table has neither.
         """
         return self.claimed_row.is_done()
 
     def completion(self, result: Any = None) -> Settlement:
-        """Return the settlement that completes the row; one that was found done says so."""
+        """Return the settlement that completes the row, marked if the row was found done."""
         return replace(super().completion(result), found_done=self.found_done)
 
     def completion_without_result(self) -> Settlement:
-        """Return the same for a result that cannot be kept."""
+        """Return the settlement that completes the row and marks its result as dropped."""
         return replace(super().completion_without_result(), found_done=self.found_done)
 
 
 class TableClaim(RowClaim[R]):
-    """A row, held. Used as a block it is kept alive, and completed on leaving.
+    """A row held under a lease. As a context manager it extends the lease, and completes the row on exit.
 
-    An exception that leaves the block is recorded by the table's policy and goes on; an interruption releases the row.
-    After an explicit ending, leaving does nothing more.
+    If an exception leaves the block, the attempt fails (retry or `failed`, by the table's policy) and the exception
+    propagates. An interruption such as `KeyboardInterrupt` or `CancelledError` releases the row. After an explicit
+    settlement, the exit does nothing more.
     """
 
     __slots__ = ("claimed_row",)
@@ -156,10 +158,10 @@ class TableClaim(RowClaim[R]):
 
 
 class TableClaims(ClaimsOf[TableClaim[R]]):
-    """The claims of one request for rows, in their order. As a block, all are kept alive; the unsettled are released.
+    """The claimed rows of one request, in claim order. As a context manager it extends their leases.
 
-    An exception that leaves the block is recorded on the claim that the loop is at, or on the only one, if that is not
-    settled: so a row that fails each time is not given back for ever.
+    On exit, unsettled claims are released. An exception that leaves the block is recorded on the claim that the loop is
+    at, or on the only claim, unless it is settled; otherwise a row that always fails would be released forever.
     """
 
 
@@ -170,6 +172,6 @@ def _require_bool(value: object) -> bool:
 
 
 def _close_coroutine(value: object) -> None:
-    """Have nobody warned of a coroutine that was never awaited."""
+    """Close the coroutine; otherwise Python warns that the coroutine was never awaited."""
     if inspect.iscoroutine(value):
         value.close()

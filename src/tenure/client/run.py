@@ -1,4 +1,4 @@
-"""The run of a job by a worker, as its handler sees it."""
+"""A run: the claim of a job in a worker, as the handler sees it."""
 
 from asyncio import CancelledError
 from contextvars import ContextVar
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StopReason(StrEnum):
-    """Why a handler is asked to end before it is done."""
+    """Why a worker stops a handler early."""
 
     LOST = "the claim was lost"
     CANCEL = "a cancel was requested"
@@ -28,16 +28,16 @@ class StopReason(StrEnum):
 
 
 class TaskInterrupted(BaseException):
-    """Raised in a synchronous handler whose time limit has passed, or whose worker ends and waits no longer.
+    """Raised in a sync handler that exceeds its time limit, or that still runs after the grace period of the worker.
 
-    No Exception, so that a handler which catches those does not go on by mistake.
+    A BaseException, so that `except Exception` in a handler does not catch it by mistake.
     """
 
 
 class Run(Claim):
-    """The claim of a job that a worker runs: what `tenure.current()` returns.
+    """The claim of a job that a worker runs. `tenure.current()` returns it.
 
-    The worker settles it by how the handler ends, unless the handler has settled it by itself, as in a transaction.
+    The worker settles the job by how the handler ends, unless the handler settled it, for example in a transaction.
     """
 
     __slots__ = ("claimed_at", "handler", "is_worker_stopping", "slot", "started_at", "stop_reason")
@@ -53,7 +53,7 @@ class Run(Claim):
         self.started_at: float | None = None
 
     def rejection(self, now: float) -> Settlement | None:
-        """Return how to settle a run that must not begin: it may be another's by now, or was stopped before."""
+        """Return the settlement of a run that must not start: its claim may be lost, or it was stopped; else None."""
         lease = self.lease
         if lease.cancel_requested:
             return build_cancellation(lease.hold)
@@ -62,20 +62,20 @@ class Run(Claim):
 
     @property
     def runs_isolated(self) -> bool:
-        """Whether one more crash fails the job: then it runs with no other beside it, and is not failed by that one."""
+        """Whether one more crash fails the job. The worker then runs the job alone, so no other job can crash it."""
         return fails_on_next_crash(self.job)
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended, if it did."""
+        """How the run ended; None while it is not settled."""
         return self._outcome
 
     def record_outcome(self, outcome: Outcome) -> None:
-        """Take in that the worker has settled this."""
+        """Record that the worker settled the run."""
         self._outcome = outcome
 
     def settlement_for_error(self, error: BaseException | None) -> Settlement:
-        """Return the settlement that an exception asks for, by the task's policy, as the worker does."""
+        """Return the settlement for an exception, by the task's policy, as the worker does."""
         is_of_the_task = isinstance(error, Exception) and not isinstance(error, Answer)
         is_stop = isinstance(error, CancelledError | TaskInterrupted) and self.stop_reason is not None
         if error is not None and (is_of_the_task or is_stop):
@@ -84,26 +84,26 @@ class Run(Claim):
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 1."""
+        """The number of this attempt, from 1."""
         return self.job.attempts
 
     @property
     def idempotency_key(self) -> str:
-        """What to send along to others who tell repeated requests apart: the same in every attempt of this job."""
+        """A key for external services that deduplicate requests: the same in every attempt of the job."""
         return self.job.id
 
     @property
     def found_done(self) -> bool:
-        """Whether the work was found to be done; only that of a row can be."""
+        """Whether a row of a table was found done; False for a job."""
         return False
 
     @property
     def row(self) -> Any:
-        """The row that it is of, for a handler of a table."""
+        """The row as of the claim, in a handler of a table. Raises `NoClaim` for a job."""
         raise self._no_row_error()
 
     def already_done(self) -> bool:
-        """Ask whether the work of the row is done, as the `done_if` of its table says, now."""
+        """Check now whether the work of the row is done, by the table's `done_if`. Raises `NoClaim` for a job."""
         raise self._no_row_error()
 
     def _no_row_error(self) -> NoClaim:
@@ -111,15 +111,19 @@ class Run(Claim):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the handler should end soon: a cancel, the clock or the worker asks for it, or the claim is lost.
+        """Whether the handler should end soon: cancel requested, time limit, worker stopping, or claim lost.
 
-        While the worker stops, its handlers may still end as they would; one that would take longer than the grace may
-        raise `tenure.Snooze(0)` where it can go on later.
+        While the worker stops, a handler may still finish within the grace period. A longer handler can raise
+        `tenure.Snooze(0)` at a point where a later run can continue.
         """
         return self.is_worker_stopping or self.stop_reason is not None or self.is_lost or self.cancel_requested
 
     def raise_if_stopping(self) -> None:
-        """Leave the handler here if it must end: for synchronous handlers that work for long."""
+        """Raise if the handler must end. For long-running sync handlers.
+
+        Raises `ClaimLost`, `tenure.Cancel` if a cancel was requested, or `tenure.TaskInterrupted` after the time limit
+        or the grace period.
+        """
         if self.is_lost:
             raise self.lost_error()
         if self.cancel_requested:
@@ -129,7 +133,7 @@ class Run(Claim):
 
     @reject_unknown_options
     def progress(self, done: float, *, of: float | None = None, note: str | None = None) -> None:
-        """Show how far the work has come. This does not wait: it is sent a moment later, the latest of several."""
+        """Report the progress of the job, for operators. Does not block: the keeper thread sends the progress."""
         progress = Progress(done=done, of=of, note=note)
         self.require_held()
         self._holder.keeper.report(self.lease, progress)
@@ -139,7 +143,10 @@ CURRENT_RUN: ContextVar[Run | None] = ContextVar("tenure_current", default=None)
 
 
 def current() -> Run:
-    """Return the run of the job that this code belongs to."""
+    """Return the run of the job that the calling code handles.
+
+    Raises `NoClaim` outside of a handler.
+    """
     run = CURRENT_RUN.get()
     if run is None:
         raise NoClaim(

@@ -1,6 +1,6 @@
-"""What jobs are claimed from: a store of jobs, or a table of the user's own.
+"""The common part of `Jobs` and `Table`: open a store, claim from it, read it and move its jobs.
 
-Here is all that needs no more than a claim does. It is opened at first use, and safe to share between threads.
+The store is opened on first use. Threads may share a source.
 """
 
 import random
@@ -42,19 +42,19 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Claiming)
 """The store."""
 C = TypeVar("C", bound=Claim)
-"""What a claim of it is."""
+"""The class of its claims."""
 
 LONGEST_POLL = 1.0
-"""Seconds after which a waiting claim looks again, even if nothing woke it."""
+"""Seconds after which a waiting claim polls, even without a notification."""
 
 CLOSED_MESSAGE = "this {} is closed; create a new one"
 
 
 class Source(ABC, Generic[S, C]):
-    """Holds a store that was opened, and the keeper of the leases that are held in it."""
+    """An open store, and the keeper of the leases held in it."""
 
     kind: str
-    """What it is called to its user."""
+    """The name of the public class, for messages."""
 
     def __init__(self, backoff: Backoff | None) -> None:
         self._backoff = require_instance("backoff", backoff or Backoff(), Backoff)
@@ -66,36 +66,36 @@ class Source(ABC, Generic[S, C]):
     @property
     @abstractmethod
     def aio(self) -> "AsyncSource[Any]":
-        """The same for async code: every verb awaited, over the same store."""
+        """The async facade: the same methods as coroutines, over the same store."""
 
     @abstractmethod
     def _open_store(self) -> S:
-        """Open the store; called once."""
+        """Open the store. Called once."""
 
     @abstractmethod
     def _build_claim(self, holder: Holder, job: Job, lease: Lease) -> C:
-        """Return the handle of a job that was taken."""
+        """Return the claim of a claimed job."""
 
     @abstractmethod
     def _build_claims(self, holder: Holder, claims: Sequence[C]) -> Any:
-        """Return the handles of one request."""
+        """Return the list of claims of one request."""
 
     @abstractmethod
     def _id_of(self, id: Any) -> str:
-        """Return the id of a job, or raise for what can be none."""
+        """Return the id of a job, or raise for an invalid value."""
 
     @abstractmethod
     def _batches(self, ids: Any) -> Iterator[list[str]]:
-        """Yield the ids, each once, by the thousand."""
+        """Yield the distinct ids in batches of 1,000."""
 
     def close(self) -> None:
-        """Stop keeping leases and close the store. Closing again does nothing."""
+        """Stop extending leases and close the store. Closing twice is harmless."""
         with self._lock:
             self._is_closed = True
             opened, self._opened = self._opened, None
         threads = None if self._facade is None else self._facade.threads
         if threads is not None:
-            # What is under way needs the store.
+            # Before the store is closed: running operations need it.
             threads.finish()
         if opened is not None:
             backend, holder = opened
@@ -114,7 +114,7 @@ class Source(ABC, Generic[S, C]):
 
     @property
     def closed_message(self) -> str:
-        """What to say when it is used after it was closed."""
+        """The message of the error for use after `close`."""
         return CLOSED_MESSAGE.format(self.kind)
 
     @property
@@ -140,7 +140,7 @@ class Source(ABC, Generic[S, C]):
             return self._opened
 
     def _claim_with_wait(self, request: ClaimRequest, wait: Seconds) -> Any:
-        """Claim, looking again until so many seconds have passed."""
+        """Claim, polling for up to `wait` seconds."""
         ends_at = ticks() + checks.seconds("wait", wait)
         while True:
             claims = self._claim_once(request)
@@ -150,7 +150,7 @@ class Source(ABC, Generic[S, C]):
             self._backend.wait(request.queues, request.types, min(left, LONGEST_POLL))
 
     def _claim_once(self, request: ClaimRequest) -> Any:
-        """Claim once, under a token of its own."""
+        """Claim once, with a new token."""
         request = replace(request, token=new_token())
         backend, holder = self._open()
         sent_at = ticks()
@@ -167,7 +167,7 @@ class Source(ABC, Generic[S, C]):
         return self._build_claims(holder, claims)
 
     def _attach(self, id: Any, fence: int, token: str, lease: Seconds) -> C:
-        """Return the handle of a claim that was made elsewhere, for who has its id, fence and token."""
+        """Re-attach to a claim made elsewhere, given its id, fence and token."""
         hold = check_hold(self._id_of(id), fence, token)
         unverified = Lease.unverified(hold, check_lease(lease))
         job = self._job(hold.id)
@@ -182,7 +182,7 @@ class Source(ABC, Generic[S, C]):
     def _reap(self, worker: str | None) -> list[Reaped]:
         worker = checks.optional(checks.name, "worker", worker)
         reaped = found = self._backend.reap(worker=worker)
-        # A short answer is the end. One who was taken for dead and lives may claim the same jobs again, and hold them.
+        # Stop at a short batch, not at an empty one: a worker that is alive after all may claim the jobs again.
         while len(found) == SWEEP:
             found = self._backend.reap(worker=worker)
             reaped = [*reaped, *found]
@@ -211,7 +211,7 @@ class Source(ABC, Generic[S, C]):
 def request_of(
     queues: NameOrNames | None, types: NameOrNames | None, limit: int, lease: Seconds, worker: str | None
 ) -> ClaimRequest:
-    """Return what a claim asks for, or raise for an option that cannot be used."""
+    """Return the request of a claim, or raise for an invalid option."""
     return ClaimRequest(
         queues=checks.optional(checks.names, "queues", queues),
         types=checks.optional(checks.names, "types", types),
@@ -223,20 +223,20 @@ def request_of(
 
 
 def batches_of(ids: Sequence[str]) -> Iterator[list[str]]:
-    """Yield ids by the thousand."""
+    """Yield the ids in batches of 1,000."""
     for start in range(0, len(ids), LARGEST_BATCH):
         yield list(ids[start : start + LARGEST_BATCH])
 
 
 def require_instance(option: str, value: T, kind: type[T]) -> T:
-    """Return a value of this kind, or raise."""
+    """Return the value if it is an instance of `kind`, else raise."""
     if not isinstance(value, kind):
         raise ConfigurationError(f"{option} must be a {kind.__name__}, not {value!r}")
     return value
 
 
 def _facade_of(source: "ref[Source[Any, Any]]") -> "Callable[[], AsyncSource[Any] | None]":
-    """Return what finds the twin of a source, if that is still there: claims are no reason to keep it."""
+    """Return a function that finds the async facade of a source. A weak reference: claims must not keep it alive."""
 
     def twin() -> "AsyncSource[Any] | None":
         found = source()

@@ -1,4 +1,4 @@
-"""The block of a claim in which its effects and its completion are one commit."""
+"""`claim.transaction()`: commit the effects of a job and its completion together."""
 
 import logging
 from collections.abc import Generator
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Transaction:
-    """Left quietly, it completes the job and commits; an exception undoes it, and is recorded as by `with claim`."""
+    """Completes the job and commits on exit. An exception rolls back and is recorded as by `with claim`."""
 
     __slots__ = ("_claim", "_keeper", "_loop", "_steps", "_store")
 
@@ -44,13 +44,13 @@ class Transaction:
         if not self._claim.is_in_this_process():
             self._steps.close()
             if error is None:
-                # Nothing of what this forked child has done in it is committed.
+                # Raises: the writes of this forked child are not committed.
                 self._claim.require_held()
             return False
         try:
             self._end(error)
         except BaseException as exc:
-            # It could not be committed, and the job has to be settled by that.
+            # The commit failed: settle the job by that error.
             if exc is not error:
                 self._claim.settle_on_exit(exc)
                 raise
@@ -63,7 +63,7 @@ class Transaction:
             else:
                 self._steps.throw(error)
         finally:
-            # An interrupt may have come before anything was done.
+            # An interrupt may arrive before the generator runs.
             self._steps.close()
 
     def _transaction_steps(self) -> Generator[Any]:
@@ -74,9 +74,9 @@ class Transaction:
         completion: Settlement | None = None
         try:
             if not self._store.is_exclusive:
-                # Not in the transaction: the job would be locked until its end, and nobody could extend the lease.
+                # Outside the transaction: inside, the row would stay locked, and the keeper could not extend the lease.
                 claim.extend()
-            # Not under the lock of the claim: the block may use it.
+            # Without the claim's lock: the caller's block may use the claim.
             with self._store.transaction(self._loop) as connection:
                 started_at = ticks()
                 is_held = not self._store.is_exclusive or self._lock_if_held(connection)
@@ -93,19 +93,19 @@ class Transaction:
             claim.record_settlement(completion, landed=True)
 
     def _lock_if_held(self, connection: object) -> bool:
-        """Tell whether the job is held; from now on nobody else can take it."""
+        """Return whether the job is held, and lock it until the end of the transaction."""
         hold = self._claim.lease.hold
         with self._store.join(connection) as transaction:
             (status,) = transaction.extend([Extension(hold=hold, lease=self._claim.lease.length)])
             if status is HoldStatus.LOST:
-                # So that the store counts what it refused.
+                # Let the store count the rejected settlement.
                 transaction.settle([transitions.build_completion(hold)])
         return status is not HoldStatus.LOST
 
     def _complete(self, connection: object) -> Settlement:
-        """Complete the job at the end of its transaction; the same again, if the block did.
+        """Complete the job at the end of its transaction, also if the block completed it already.
 
-        The block may have undone that with a savepoint, or have ended the claim in another way.
+        The block may have rolled that completion back to a savepoint, or settled the claim otherwise.
         """
         claim = self._claim
         if isinstance(claim.result, Answer):
@@ -120,7 +120,7 @@ class Transaction:
         return completion
 
     def _connection_for_thread(self, connection: object) -> object:
-        """Return the connection as it is used in this thread."""
+        """Return the connection in the form that this thread can use."""
         if self._loop is None:
             return connection
         from tenure.connections.caller import adapt_async_connection
@@ -139,7 +139,7 @@ class Transaction:
 
 
 def require_transactional(store: Claiming) -> Transactional:
-    """Return the store if it has transactions, or raise."""
+    """Return the store if it has transactions, else raise `ConfigurationError`."""
     if not isinstance(store, Transactional):
         raise ConfigurationError(
             f"the {type(store).__name__.lower()} store has no SQL transactions: use postgresql:// or sqlite://, "

@@ -1,4 +1,4 @@
-"""What a worker is told."""
+"""The options of a worker."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ LONGEST_GRACE = 86_400.0
 
 
 class WorkerOptions(TypedDict, total=False):
-    """What can be said about a worker: see `Jobs.work`. `queues`, `types` and `lease` are about jobs, not tables."""
+    """The options of a worker: see `Jobs.work`. `queues`, `types` and `lease` apply to jobs, not to tables."""
 
     queues: NameOrNames | None
     types: NameOrNames | None
@@ -31,7 +31,7 @@ class WorkerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """The same, checked. `types` of None are all that there are tasks for."""
+    """The options of a worker, validated. `types` of None are all registered tasks."""
 
     queues: tuple[str, ...] | None
     types: tuple[str, ...] | None
@@ -43,7 +43,7 @@ class WorkerSettings:
 
 
 def settings_of(options: WorkerOptions, tasks: Mapping[str, Any] | None) -> WorkerSettings:
-    """Return what the options mean for a worker of these tasks, or raise; None if it is for tables alone."""
+    """Validate the options of a worker with these tasks; `tasks` is None for a worker of tables only."""
     checks.reject_unknown("work", options, WorkerOptions.__annotations__)
     types = checks.optional(checks.names, "types", options.get("types"))
     if tasks is None:
@@ -76,6 +76,6 @@ def _reject_job_options(options: WorkerOptions) -> None:
 
 
 def _unique_name(name: str | None) -> str:
-    """Return a name that no other worker has or had: a process that is started again may have the same number."""
+    """Return a name that no other worker has or had. The random part is needed because process ids are reused."""
     host = f"{platform.node()}:{os.getpid()}:{secrets.token_hex(4)}"
     return checks.name("name", host if name is None else f"{name}@{host}")

@@ -1,1 +1,1 @@
-"""Connections of the caller's, in whose transactions statements of ours take part."""
+"""Run statements of tenure in a transaction of the caller's connection."""

@@ -1,4 +1,4 @@
-"""A connection of asyncpg, or one of its pool."""
+"""Adapter for asyncpg connections, also from a pool."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ class Connection:
         return self._is_in_transaction
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """It tells nobody."""
+        """Do nothing: asyncpg has no commit hook."""
 
     def _is_in_transaction(self) -> bool:
         try:

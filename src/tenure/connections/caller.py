@@ -1,7 +1,7 @@
-"""A connection of the caller's to PostgreSQL, whatever driver it is of.
+"""Adapt the caller's connection to PostgreSQL, for all supported drivers.
 
-It is told by the name of its class, so that no driver is imported which is not there. A statement of ours has one
-value, `:asked`, and answers with one text.
+The name of the connection's class selects the adapter, so drivers that are not installed are never imported. A
+statement of tenure has one parameter, `:asked`, and returns one text.
 """
 
 from asyncio import AbstractEventLoop
@@ -14,27 +14,27 @@ from tenure.core import checks
 from tenure.errors import ConfigurationError
 
 IsTransactionOpen = Callable[[], bool]
-"""Tells whether a transaction is still to be committed or rolled back. It asks nobody."""
+"""Returns whether a transaction is still open, without a round trip."""
 
 
 class CallerConnection(Protocol):
-    """What is done with a connection of the caller's."""
+    """The operations on the caller's connection."""
 
     def execute(self, text: str, asked: str) -> str | None:
-        """Run the statement in the connection's transaction, begun if need be; refuse a connection that has none."""
+        """Run the statement in the connection's transaction; begin one if necessary; raise in autocommit mode."""
         ...
 
     def transaction_check(self) -> IsTransactionOpen:
-        """Return what tells whether the present transaction is still open."""
+        """Return a function that reports whether the current transaction is still open."""
         ...
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call this after the commit, if the connection tells of it."""
+        """Call `callback` after the commit, if the driver has a commit hook."""
         ...
 
 
 class AdapterKind(NamedTuple):
-    """Where the class is that knows a kind of connection, and whether that has to be awaited."""
+    """Module and class of an adapter, and whether its connections are async."""
 
     module: str
     name: str
@@ -56,11 +56,11 @@ ADAPTER_KINDS: Mapping[str, AdapterKind] = {
     "sqlalchemy.orm.scoping.scoped_session": AdapterKind("sqlalchemy", "Session"),
     "sqlalchemy.orm.session.Session": AdapterKind("sqlalchemy", "Session"),
 }
-"""By the full name of the class of a connection, or of one that it is derived from."""
+"""The adapter by the full name of the connection's class, or of a base class."""
 
 
 def adapt_connection(connection: object) -> CallerConnection:
-    """Return the connection as it is used here, or raise for what is none, or would have to be awaited."""
+    """Return the adapter of a connection; raise for an async connection or an unsupported object."""
     if isinstance(connection, LoopConnection):
         return connection
     kind = _kind_of(connection)
@@ -79,7 +79,7 @@ def adapt_connection(connection: object) -> CallerConnection:
 
 
 def adapt_async_connection(loop: AbstractEventLoop, connection: object) -> LoopConnection | None:
-    """Return an async connection as a thread can use it beside its event loop; None if it is not async."""
+    """Return an adapter that lets a thread use an async connection on its event loop; None if it is not async."""
     kind = _kind_of(connection)
     return (
         LoopConnection(loop, connection, _build_adapter(kind, connection))

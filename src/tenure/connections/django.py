@@ -1,4 +1,4 @@
-"""A connection of Django: `django.db.connection`, or one of `django.db.connections`."""
+"""Adapter for Django: `django.db.connection`, or one of `django.db.connections`."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +14,7 @@ from tenure.connections.refusals import no_transaction_error, wrong_database_err
 
 class Connection:
     def __init__(self, connection: Any) -> None:
-        # `django.db.connection` stands for another one in each thread; this is that of the caller's.
+        # `django.db.connection` is a proxy for one connection per thread: resolve it in the caller's thread.
         self._connection: Any = (
             connection if isinstance(connection, BaseDatabaseWrapper) else connections[connection.alias]
         )
@@ -38,5 +38,5 @@ class Connection:
         return bool(self._connection.in_atomic_block or not self._connection.get_autocommit())
 
     def _has_open_transaction(self) -> bool:
-        # Not to be asked of one that is closed, which would be opened for it.
+        # `get_autocommit` would reopen a closed connection.
         return self._connection.connection is not None and self._is_in_transaction()

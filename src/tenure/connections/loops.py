@@ -1,7 +1,7 @@
-"""An async connection of the caller's, used by code that does not await.
+"""Use an async connection of the caller from sync code.
 
-That code runs in a thread, while the caller awaits its end on the event loop: each statement hops back to the loop,
-where the connection belongs, and the thread waits for the answer.
+The sync code runs in a thread while the caller awaits the thread on the event loop. Each statement runs on the event
+loop, to which the connection belongs; the thread waits for the result.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class AsyncCallerConnection(Protocol):
-    """As a `Caller`, but its statements have to be awaited."""
+    """A `CallerConnection` whose statements are awaited."""
 
     async def execute(self, text: str, asked: str) -> str | None: ...
 
@@ -25,7 +25,7 @@ class AsyncCallerConnection(Protocol):
 
 
 class LoopConnection:
-    """A `Caller` for the threads beside an event loop."""
+    """A `CallerConnection` for threads, which runs statements on the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connection: object, adapter: AsyncCallerConnection) -> None:
         self.connection = connection
@@ -52,7 +52,7 @@ class LoopConnection:
         return wait_for_result(self._running)
 
     def cancel(self) -> None:
-        """End a statement that may be waiting for somebody else's transaction, and begin no other."""
+        """Cancel the running statement, which may wait for a lock, and start no other."""
         with self._lock:
             self._is_cancelled = True
             if self._running is not None:
@@ -66,7 +66,7 @@ class LoopConnection:
 
 
 def run_on_loop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine on that loop, and wait for its end; in any thread but the loop's own."""
+    """Run a coroutine on the loop and return its result. Not to be called in the loop's own thread."""
     return wait_for_result(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
 
@@ -74,5 +74,5 @@ def wait_for_result(future: "Future[R]") -> R:
     try:
         return future.result()
     except concurrent.futures.CancelledError as exc:
-        # That one is an Exception, and would be taken for a failure of the work.
+        # The class of concurrent.futures is an Exception, so callers would treat it as a failure of the work.
         raise asyncio.CancelledError from exc

@@ -1,4 +1,4 @@
-"""A connection of psycopg."""
+"""Adapters for psycopg connections, sync and async."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from tenure.connections.refusals import no_transaction_error
 
 @runtime_checkable
 class HasCommitCallbacks(Protocol):
-    """A connection that calls these after its commit."""
+    """A connection of tenure's own, which calls these functions after its commit."""
 
     after_commit: list[Callable[[], None]]
 
@@ -68,7 +68,7 @@ def _reject_autocommit(connection: psycopg.Connection[Any] | psycopg.AsyncConnec
 
 
 def _register_callback(connection: object, callback: Callable[[], None]) -> None:
-    """Note what to call, if it is a connection of our own; others tell nobody."""
+    """Register a callback on a connection of tenure's own; other connections have no commit hook."""
     if isinstance(connection, HasCommitCallbacks):
         connection.after_commit.append(callback)
 

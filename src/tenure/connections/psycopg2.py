@@ -1,4 +1,4 @@
-"""A connection of psycopg2."""
+"""Adapter for psycopg2 connections."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ class Connection:
         return self._is_in_transaction
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """It tells nobody."""
+        """Do nothing: psycopg2 has no commit hook."""
 
     def _is_in_transaction(self) -> bool:
         return self._connection.info.transaction_status not in {IDLE, UNKNOWN}

@@ -1,10 +1,10 @@
-"""What is raised for a connection that cannot be used, or for what its owner has left in it."""
+"""Errors of the caller's connections."""
 
 from tenure.errors import ConfigurationError
 
 
 class CallerError(Exception):
-    """Work of the caller's own was done first, and that failed."""
+    """The caller's own pending work, such as a flush, failed before the statement of tenure ran."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)

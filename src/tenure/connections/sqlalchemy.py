@@ -1,7 +1,8 @@
-"""Sessions and connections of SQLAlchemy, over whatever driver.
+"""Adapters for SQLAlchemy sessions and connections, with any driver.
 
-Statements are given to SQLAlchemy and not to the driver's own connection: it begins the transaction of some drivers
-only when it sends the first statement itself, and what went past it would be committed at once.
+Statements go through SQLAlchemy, not through the driver's connection. With some drivers, SQLAlchemy begins the
+transaction only with the first statement that it sends itself; a statement that bypasses SQLAlchemy would be committed
+at once.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from sqlalchemy.ext import asyncio as aio
 from tenure.connections.refusals import CallerError, no_transaction_error, wrong_database_error
 
 CALLBACKS_KEY = "tenure_after_commit"
-"""Under this name a session keeps what is to be called after its commit."""
+"""Key in `session.info` of the callbacks to call after the commit."""
 
 
 class Connection:
@@ -29,7 +30,7 @@ class Connection:
         return _transaction_check(self._connection)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """It tells of a commit before that is done, so that nobody is to be called."""
+        """Do nothing: the commit event of a connection fires before the commit is done."""
 
 
 class Session:
@@ -37,7 +38,7 @@ class Session:
         self._session: orm.Session = session() if isinstance(session, orm.scoped_session) else session
 
     def execute(self, text: str, asked: str) -> str | None:
-        # What the session has not written yet may be what the job is about.
+        # Flush first: the job may refer to rows that the session has not written yet.
         if self._session.autoflush:
             try:
                 self._session.flush()
@@ -64,7 +65,7 @@ class AsyncConnection:
         return _always_false if connection is None else _transaction_check(connection)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """It tells of a commit before that is done, so that nobody is to be called."""
+        """Do nothing: the commit event of a connection fires before the commit is done."""
 
 
 class AsyncSession:
@@ -96,7 +97,7 @@ def _clause(statement: str) -> TextClause:
 
 
 def _transaction_check(transactional: orm.Session | core.Connection) -> Callable[[], bool]:
-    """Return what tells whether the present transaction is still the one that is open."""
+    """Return a function that reports whether the current transaction is still open."""
     current = transactional.get_transaction()
     return lambda: current is not None and transactional.get_transaction() is current
 

@@ -1,4 +1,4 @@
-"""A `sqlite3.Connection` of the caller's."""
+"""Join a transaction of the caller's `sqlite3.Connection`."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from tenure.errors import ConfigurationError
 
 @contextmanager
 def join_transaction(connection: object, path: Path, lock_statement: str) -> Iterator[sqlite3.Connection]:
-    """Give the connection, ready for statements of ours in its transaction: all of them happen, or none.
+    """Yield the connection for statements of tenure in its transaction: all of them take effect, or none.
 
-    The caller commits, or rolls back. How its rows and texts look is as it was afterwards. `to_write` is a statement
-    that changes nothing, but takes the place of a writer.
+    The caller commits or rolls back. Row and text factories are restored afterwards. `lock_statement` is a
+    statement that changes nothing but takes the write lock.
     """
     if not isinstance(connection, sqlite3.Connection):
         raise ConfigurationError(f"connection must be a sqlite3.Connection to {str(path)!r}, not {connection!r}")
@@ -34,11 +34,11 @@ def join_transaction(connection: object, path: Path, lock_statement: str) -> Ite
 
 
 def _roll_back(connection: sqlite3.Connection, error: BaseException) -> None:
-    """Undo what was done since the savepoint, if the transaction is still there."""
+    """Roll back to the savepoint, if the transaction is still open."""
     with suppress(sqlite3.ProgrammingError):  # the connection is closed
         if connection.in_transaction:
             connection.execute("rollback to tenure")
-            # Refused if a cursor was left in the middle; then the savepoint ends with the transaction.
+            # Fails while a cursor is still open; then the savepoint ends with the transaction.
             with suppress(sqlite3.OperationalError):
                 connection.execute("release tenure")
             return
@@ -56,14 +56,14 @@ def _require_same_file(connection: sqlite3.Connection, path: Path) -> None:
 
 def _require_transaction(connection: sqlite3.Connection, lock_statement: str) -> None:
     if not connection.in_transaction:
-        # From Python 3.12 on there is also autocommit=True, with which commit() does nothing.
+        # Python 3.12 adds autocommit=True, with which commit() does nothing.
         if connection.isolation_level is None or getattr(connection, "autocommit", False) is True:
             raise ConfigurationError(
                 "connection is in autocommit mode and has no open transaction (isolation_level=None, or "
                 "autocommit=True); execute 'begin immediate' first, and 'commit' afterwards"
             )
         connection.execute("begin immediate")
-    # A transaction that has only read has no place among the writers yet; this takes one, or fails.
+    # A transaction that has only read does not hold the write lock yet; this statement takes it, or fails.
     connection.execute(lock_statement)
 
 

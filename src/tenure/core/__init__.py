@@ -1,1 +1,1 @@
-"""The pure part: values and rules, without input or output, clock or randomness."""
+"""Values and rules of jobs: pure code, without I/O, clock or randomness."""

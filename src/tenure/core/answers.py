@@ -1,11 +1,11 @@
-"""What a handler may answer instead of a result: returned or raised, it is the same."""
+"""Answers that a handler may return or raise instead of a result. Both ways have the same effect."""
 
 from tenure.core import checks
 from tenure.core.checks import Seconds
 
 
 class Answer(Exception):  # noqa: N818 - not an error: a decision, which may be raised from a nested call
-    """Root of the four answers."""
+    """Base class of the four answers."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({', '.join(repr(each) for each in self.args if each is not None)})"
@@ -13,7 +13,7 @@ class Answer(Exception):  # noqa: N818 - not an error: a decision, which may be 
 
 @checks.reject_unknown_fields
 class Retry(Answer):
-    """Try again after `delay`, or after the back-off; the attempt counts."""
+    """Retry the job after `delay`, by default after the back-off. The attempt counts."""
 
     def __init__(self, delay: Seconds | None = None, why: str | None = None) -> None:
         self.delay = checks.optional(checks.seconds, "delay", delay)
@@ -23,7 +23,7 @@ class Retry(Answer):
 
 @checks.reject_unknown_fields
 class Snooze(Answer):
-    """Run again after `delay`; the attempt is given back."""
+    """Run the job again after `delay`. The attempt does not count."""
 
     def __init__(self, delay: Seconds) -> None:
         self.delay = checks.seconds("delay", delay)
@@ -32,7 +32,7 @@ class Snooze(Answer):
 
 @checks.reject_unknown_fields
 class Fail(Answer):
-    """Fail for good, whatever attempts are left."""
+    """Fail the job for good, even if attempts are left."""
 
     def __init__(self, why: str) -> None:
         self.why = checks.text("why", why)
@@ -41,7 +41,7 @@ class Fail(Answer):
 
 @checks.reject_unknown_fields
 class Cancel(Answer):
-    """Cancel the job from within."""
+    """Cancel the job from its handler."""
 
     def __init__(self, why: str | None = None) -> None:
         self.why = checks.optional(checks.text, "why", why)

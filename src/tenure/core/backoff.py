@@ -1,4 +1,4 @@
-"""How long a job waits after it failed."""
+"""The delay before a failed job is retried."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Random = Callable[[], float]
 @checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Exponential back-off with full jitter: anywhere between nothing and `first * factor ** n`, at most `cap`."""
+    """Exponential back-off with full jitter: a random delay from 0 to `first * factor ** n`, at most `cap`."""
 
     first: float = 5.0
     factor: float = 2.0
@@ -24,7 +24,7 @@ class Backoff:
         checks.number("factor", self.factor, 1, 100)
 
     def delay(self, attempts: int, random: Random) -> float:
-        """Return the seconds to wait after so many attempts."""
+        """Return the delay in seconds after this number of attempts."""
         try:
             longest = self.first * self.factor ** (attempts - 1)
         except OverflowError:

@@ -1,7 +1,7 @@
-"""Check what a caller passes, before anything reaches a store.
+"""Check the caller's values before they reach a store.
 
-Each function returns the value in the one form that is used from then on, or raises `ConfigurationError`
-with the name of the option, the value, and what is allowed.
+Each function returns the value in its normal form, or raises `ConfigurationError` with the name of the option, the
+value, and the allowed values.
 """
 
 import difflib
@@ -24,12 +24,12 @@ LONGEST_REPR = 80
 LONGEST_META = 16 * 1024
 LONGEST_ERROR = 16 * 1024
 GREATEST_NUMBER = 2.0**53
-"""Up to here every reader of JSON keeps whole numbers exact."""
+"""Every JSON parser keeps whole numbers up to this one exact."""
 LONGEST_DELAY = 100 * 365 * 86_400.0
-"""A hundred years: far enough for anyone, near enough that every store can add it to now."""
+"""A hundred years. Every store can add this delay to the current time without an overflow."""
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-"""Within these, every store keeps a moment to the microsecond."""
+"""Every store keeps timestamps within this range to the microsecond."""
 
 TRUNCATION_MARK = "[… cut]\n"
 
@@ -40,7 +40,7 @@ def optional(check: Callable[[str, object], R], option: str, value: object) -> R
 
 
 def name(option: str, value: object) -> str:
-    """Return a queue, type, key, id or worker name: short, printable, the same in every store."""
+    """Check the name of a queue, type, key, id or worker: short, printable, unchanged by every store."""
     if not isinstance(value, str):
         raise ConfigurationError(f"{option} must be a string, not {short_repr(value)}")
     if not value or len(value) > LONGEST_NAME:
@@ -49,12 +49,12 @@ def name(option: str, value: object) -> str:
         )
     if not value.isprintable() or value != value.strip():
         raise ConfigurationError(f"{option} must be printable text without space around it, not {value!r}")
-    # Not a subclass, such as a member of an enumeration: a driver may treat that in its own way.
+    # A plain str: a driver may treat a subclass, such as an enum member, differently.
     return str.__str__(value)
 
 
 def names(option: str, value: object) -> tuple[str, ...]:
-    """Return at least one name, each once; one string is one name."""
+    """Check a name or a list of at least one name, and return the names without duplicates."""
     found = names_or_empty(option, value)
     if not found:
         raise ConfigurationError(f"{option} is empty; name at least one")
@@ -62,7 +62,7 @@ def names(option: str, value: object) -> tuple[str, ...]:
 
 
 def names_or_empty(option: str, value: object) -> tuple[str, ...]:
-    """Return names, each once, even if there are none."""
+    """Check names like `names`, but accept an empty collection."""
     if isinstance(value, str):
         return (name(option, value),)
     if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
@@ -89,7 +89,7 @@ def text(option: str, value: object) -> str:
 
 
 def storable_text(option: str, value: object) -> str:
-    """Return text that every store can keep and look for."""
+    """Check text that every store can keep and search."""
     if replace_unstorable(text(option, value)) != value:
         raise ConfigurationError(f"{option} must be text without NUL or lone surrogates, not {value!r}")
     return text(option, value)
@@ -139,7 +139,7 @@ def choice(option: str, value: object, allowed: Sequence[str]) -> str:
 
 
 def meta(option: str, value: object) -> dict[str, str]:
-    """Return a job's labels: strings to strings, small."""
+    """Check the labels of a job: a small mapping of strings to strings."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{option} must map strings to strings, not {value!r}")
     checked: dict[str, str] = {}
@@ -157,12 +157,12 @@ def meta(option: str, value: object) -> dict[str, str]:
 
 
 def replace_unstorable(text: str) -> str:
-    """Return text that every store can keep: NUL becomes U+FFFD, a lone surrogate a question mark."""
+    """Replace what not every store can keep: NUL by U+FFFD, a lone surrogate by a question mark."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def error_text(option: str, value: object) -> str:
-    """Return an error's text as it is stored: its end, where the reason stands, if it is too long."""
+    """Return an error's text as stored. A text that is too long loses its beginning: the cause is at the end."""
     encoded = replace_unstorable(text(option, value)).encode()
     if len(encoded) <= LONGEST_ERROR:
         return encoded.decode()
@@ -171,7 +171,7 @@ def error_text(option: str, value: object) -> str:
 
 
 def short_repr(value: object) -> str:
-    """Return a value as an error shows it: short, whatever it is."""
+    """Return a short `repr` of any value, for an error message."""
     try:
         text = repr(value)
     except ValueError:
@@ -182,13 +182,13 @@ def short_repr(value: object) -> str:
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` when a known name is near to the given one, else nothing."""
+    """Return `; did you mean 'x'?` if a known name resembles the given one, else an empty string."""
     close = difflib.get_close_matches(str(given), list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def reject_unknown_options(function: Callable[P, R]) -> Callable[P, R]:
-    """Refuse a keyword that the function does not have, with the nearest that it has."""
+    """Make a function reject unknown keyword arguments, and suggest the most similar parameter."""
     known = frozenset(inspect.signature(function).parameters) - {"self"}
     where = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
@@ -202,13 +202,13 @@ def reject_unknown_options(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def reject_unknown_fields(kind: type[R]) -> type[R]:
-    """Make a class refuse what it has no field for, with the nearest that it has."""
+    """Make a class reject unknown fields, and suggest the most similar field."""
     kind.__init__ = reject_unknown_options(kind.__init__)  # type: ignore[method-assign]
     return kind
 
 
 def reject_unknown(where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raise for the first name that is not known."""
+    """Raise `ConfigurationError` for the first unknown name."""
     known = sorted(known)
     for each in given:
         if each not in known:

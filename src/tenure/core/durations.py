@@ -1,4 +1,4 @@
-"""Moments and durations as people read them."""
+"""Human-readable durations and timestamps."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def format_duration(seconds: float, units: int = 2) -> str:
-    """Return a duration in its largest units, such as `3 min 20 s`."""
+    """Format a duration in its largest units, such as `3 min 20 s`."""
     left, parts = round(max(0.0, seconds)), list[str]()
     for unit, length in UNITS:
         number, left = divmod(left, length)
@@ -16,7 +16,7 @@ def format_duration(seconds: float, units: int = 2) -> str:
 
 
 def format_timestamp(timestamp: datetime, now: datetime) -> str:
-    """Return a moment in UTC, to the second, and how far away it is."""
+    """Format a timestamp in UTC, to the second, with its distance from now."""
     seconds = (timestamp - now).total_seconds()
     away = f"in {format_duration(seconds)}" if seconds > 0 else f"{format_duration(-seconds)} ago"
     return f"{timestamp.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} ({away})"

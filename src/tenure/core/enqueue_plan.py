@@ -1,4 +1,4 @@
-"""What becomes of jobs that are enqueued, given what is stored: which are new, and which are there already."""
+"""Decide which jobs of an enqueue request are new, and which are stored already."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,16 +7,17 @@ from tenure.core.operations import Enqueued
 from tenure.errors import KeyTaken
 
 FindKeyHolder = Callable[[str, str], str | None]
-"""Returns the live job of a queue that has a key."""
+"""Returns the id of the live job of a queue that holds a key, or None."""
 
 
 def plan_enqueue(
     records: Sequence[JobRecord], stored: set[str], find_holder: FindKeyHolder
 ) -> tuple[list[JobRecord], list[Enqueued]]:
-    """Return the entries to be stored, and the answers to all, in the order asked.
+    """Return the records to store, and the results of all records, in the order of the request.
 
-    An id that is stored, or that an earlier entry has, is the same job. A key that a live job has, or an earlier entry,
-    is that job; or `KeyTaken` is raised, and nothing is to be stored. `stored` are those of the ids that are.
+    `stored` holds those of the ids that the store has already. A record whose id is stored, or occurs earlier in the
+    request, is the same job. A record whose key is held by a live job, or by an earlier record, resolves to that job;
+    with `on_conflict="raise"` it raises `KeyTaken`, and the caller stores nothing.
     """
     known_ids, keys = set(stored), dict[tuple[str, str], str]()
     new: list[JobRecord] = []

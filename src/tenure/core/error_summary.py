@@ -1,4 +1,4 @@
-"""An error in one line: what kind it is, and the first thing that it says."""
+"""Summarize an error in one line: its class and the first line of its message."""
 
 MAX_LENGTH = 300
 TRACEBACK_HEADER = "Traceback (most recent call last):"
@@ -6,7 +6,7 @@ GROUP_PREFIX = "Exception Group "
 
 
 def summarize_exception(error: BaseException) -> str:
-    """Return the line for an exception."""
+    """Summarize an exception."""
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - the user's `__str__` may raise anything
@@ -16,12 +16,12 @@ def summarize_exception(error: BaseException) -> str:
 
 
 def summarize_error(text: str) -> str:
-    """Return the line for an error as a job keeps it: with a traceback, or a reason alone."""
+    """Summarize the error text of a job: a traceback, or only a reason."""
     lines = [line for line in text.splitlines() if line.strip()]
     for number in reversed(range(len(lines))):
         indent = lines[number].find(TRACEBACK_HEADER)
         if indent >= 0:
-            # That of a group is indented by a frame of its own.
+            # The header of an exception group has a prefix, which the line of its message lacks.
             indent -= len(GROUP_PREFIX) * lines[number][:indent].endswith(GROUP_PREFIX)
             after = (line[indent:] for line in lines[number + 1 :])
             return _truncate(next((rest for rest in after if rest and not rest[0].isspace()), ""))

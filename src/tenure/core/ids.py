@@ -1,10 +1,10 @@
-"""Ids in time order: UUID version 7 of RFC 9562."""
+"""Time-ordered ids: UUID version 7 of RFC 9562."""
 
 RANDOM_BYTES = 10
 
 
 def uuid7(milliseconds: int, random: bytes) -> str:
-    """Return the UUIDv7 of a Unix time in milliseconds and ten random bytes."""
+    """Build a UUIDv7 from a Unix time in milliseconds and ten random bytes."""
     value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(random[:RANDOM_BYTES])
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62

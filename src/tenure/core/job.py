@@ -1,4 +1,4 @@
-"""What a job is: as its enqueuer writes it, as it enters a store, and as a store shows it."""
+"""Jobs in three forms: to be enqueued (`NewJob`), as sent to a store (`JobRecord`), as read from a store (`Job`)."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -12,7 +12,7 @@ from tenure.core.payload import encode_payload
 from tenure.errors import ConfigurationError
 
 HISTORY_KEPT = 50
-"""How many endings a job remembers; the number of older ones is kept."""
+"""Number of endings in a job's history. Of older endings a job keeps only the count."""
 
 SMALLEST_PRIORITY, GREATEST_PRIORITY = -32_768, 32_767
 GREATEST_ATTEMPTS = 1_000_000
@@ -34,7 +34,7 @@ FINISHED = frozenset(State) - LIVE
 
 
 class Outcome(StrEnum):
-    """How a claim ended; `operator` marks what was done to the job by hand."""
+    """How a claim ended. `operator` marks a retry or cancel by an operator."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -48,7 +48,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """One line of a job's history: a claim that ended without completing, or a hand that moved the job."""
+    """One line of a job's history: a claim that ended without completing the job, or a move by an operator."""
 
     outcome: Outcome
     fence: int
@@ -61,7 +61,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far the holder says it has come."""
+    """Progress of the work, as reported by the holder."""
 
     done: float
     of: float | None = None
@@ -77,9 +77,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """A job as it enters a store: every option decided and checked, the payload encoded.
+    """A job as sent to a store: all options set and checked, the payload encoded.
 
-    It is due `delay` seconds from now by the store's clock, unless `run_at` names the moment.
+    The job is due at `run_at`, or, if that is None, `delay` seconds from now by the store's clock.
     """
 
     id: str
@@ -100,7 +100,7 @@ class JobRecord:
 @checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to be enqueued. `delay` counts from now by the store's clock; `run_at` is a moment of your own."""
+    """A job to be enqueued. The store's clock counts `delay` from now; `run_at` is an absolute time."""
 
     type: str
     payload: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -118,7 +118,7 @@ class NewJob:
     id: str | None = None
 
     def record(self, id: str) -> JobRecord:
-        """Return the job as it enters a store, under its own id if it has one, or raise for what cannot be used."""
+        """Check all options and build the record for a store. `id` applies if the job has no id of its own."""
         if self.run_at is not None and self.delay is not None:
             raise ConfigurationError(f"pass run_at or delay, not both: run_at={self.run_at!r}, delay={self.delay!r}")
         return JobRecord(
@@ -145,16 +145,16 @@ class NewJob:
 
 
 def check_timeout(value: object) -> float | None:
-    """Return how long a run may take, or None for no limit."""
+    """Check the time limit of a run, in seconds; None means no limit."""
     return None if value is None else checks.seconds("timeout", value, SHORTEST_TIMEOUT, LONGEST_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as the store showed it: a value, which does not change when the job does.
+    """A job as read from the store: an immutable snapshot.
 
-    `worker` holds the job while it runs, and is the one that completed it afterwards. `started_at` is when it was
-    last claimed. `attempts` counts claims (those given back do not count); `crashes`, leases that ran out.
+    `worker` is the holder of a running job, and the worker that completed a completed job. `started_at` is the time of
+    the last claim. `attempts` counts claims, except snoozed and released ones; `crashes` counts expired leases.
     """
 
     id: str
@@ -186,7 +186,7 @@ class Job:
 
     @property
     def errors(self) -> list[str]:
-        """What went wrong so far, oldest first."""
+        """The errors of ended claims, oldest first."""
         return [
             ending.error
             for ending in self.history
@@ -195,4 +195,4 @@ class Job:
 
 
 build_job = fast_constructor(Job)
-"""Builds a job of its fields in their order, for stores that show many."""
+"""Builds a `Job` from its fields by position: faster, for stores that read many jobs."""

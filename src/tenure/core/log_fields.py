@@ -1,10 +1,10 @@
-"""What every line about a run says, for logs that machines read. Never the payload, nor the result."""
+"""The `extra` fields of log lines about a job. They never include the payload or the result."""
 
 from tenure.core.job import Job
 
 
 def job_log_fields(job: Job) -> dict[str, object]:
-    """Return the facts of the run of a job, as its claim showed it: for the `extra` of a line."""
+    """Return the `extra` fields for the run of a claimed job."""
     return {
         "job": job.id,
         "type": job.type,

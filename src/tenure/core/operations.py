@@ -1,6 +1,6 @@
-"""What crosses the boundary between a client and a store: requests, all decided, and answers.
+"""Requests to a store and their results, as plain values.
 
-Durations cross it, never moments of the client's clock.
+Requests carry durations, never timestamps of the client's clock.
 """
 
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from tenure.errors import ConfigurationError
 
 SHORTEST_LEASE, LONGEST_LEASE = 1.0, 86_400.0
 LARGEST_ENQUEUE = 10_000
-"""How many jobs one request stores, all or none."""
+"""Limit of jobs in one enqueue request, which stores all of them or none."""
 LARGEST_BATCH = 1_000
-"""How many jobs any other request names, takes or shows."""
+"""Limit of jobs in any other request or result."""
 
 
 def check_lease(value: Seconds) -> float:
@@ -26,7 +26,7 @@ def check_lease(value: Seconds) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
-    """The id under which the job is stored, and whether this request put it there."""
+    """The id of the stored job. `created` is False if the job was stored before this request."""
 
     id: str
     created: bool
@@ -34,7 +34,7 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The version of a store's schema, as it was found, 0 for none, and as it is now."""
+    """The version of a store's schema before the migration, 0 for none, and now."""
 
     before: int
     now: int
@@ -42,7 +42,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A moment of a schedule, and the job that it asks for."""
+    """One time of a schedule, and the job to enqueue for it."""
 
     at: datetime
     record: JobRecord
@@ -53,7 +53,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduled:
-    """The last slot of a schedule that was given out, the jobs of those that this request gave out, and the time."""
+    """The last slot of a schedule that got a job, the ids of the jobs of this request, and the store's time."""
 
     now: datetime
     last_at: datetime
@@ -62,10 +62,10 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """Which jobs to take, for whom, and for how long.
+    """Which jobs to claim, for which worker, and for how long.
 
-    `queues` and `types` of None mean all. `token` is random and new for each request; a request sent again carries
-    the same one. `hint` is what the last answer gave, or None for an exact answer.
+    `queues` and `types` of None mean all. `token` is random and new for each request; a repeated request has the same
+    token. `hint` comes from the last result; None asks for an exact result.
     """
 
     queues: tuple[str, ...] | None = None
@@ -85,7 +85,7 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """The jobs that a request took, and a hint for the next one: the same answer may come with another hint."""
+    """The claimed jobs, and a hint for the next request. Equality ignores the hint."""
 
     jobs: list[Job]
     hint: object = field(default=None, compare=False)
@@ -93,7 +93,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """What a holder shows: the job, the fence of its claim, and the token of the request that made it."""
+    """A holder's proof of its claim: the job's id, the fence of the claim, and the token of the claim request."""
 
     id: str
     fence: int
@@ -101,7 +101,7 @@ class Hold:
 
 
 def check_hold(id: object, fence: object, token: object) -> Hold:
-    """Return what a holder shows, or raise for what cannot be that. The id may be the key of a row, so any text."""
+    """Check the parts of a hold and build it. The id may be the key of a row, so any text is valid."""
     if not isinstance(id, str):
         raise ConfigurationError(f"id must be a string, not {checks.short_repr(id)}")
     return Hold(
@@ -113,7 +113,7 @@ def check_hold(id: object, fence: object, token: object) -> Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """Prolong a lease to at least `lease` seconds from now, and say how far the work has come."""
+    """Extend a lease to at least `lease` seconds from now, and optionally store the progress."""
 
     hold: Hold
     lease: float
@@ -124,7 +124,7 @@ class Extension:
 
 
 class HoldStatus(StrEnum):
-    """What a store answers to an extension."""
+    """The result of an extension."""
 
     HELD = "held"
     CANCEL_REQUESTED = "cancel requested"
@@ -133,10 +133,11 @@ class HoldStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """The end of a claim, already decided; built by `core.transitions`.
+    """The end of a claim, decided by the client; built by `core.transitions`.
 
-    `state` is the next one, but for a job that was asked to cancel: that one becomes cancelled unless it completed.
-    `delay` of None keeps the job's own `run_at`. A completion that `found_done` did no work: its output was there.
+    `state` is the next state of the job, unless a cancel was requested: then the job becomes cancelled, except by a
+    completion. `delay` of None keeps the job's `run_at`. `found_done` marks a completion without work, because the
+    output already existed.
     """
 
     hold: Hold
@@ -152,7 +153,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """What became of a job whose holder was taken to be dead."""
+    """A job whose claim was reaped: its new state, and the worker and fence of the reaped claim."""
 
     id: str
     state: State
@@ -161,7 +162,7 @@ class Reaped:
 
 
 class Move(StrEnum):
-    """What an operator may do to a job that nobody else decides on."""
+    """A change of state by an operator."""
 
     RETRY = "retry"
     CANCEL = "cancel"
@@ -178,7 +179,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What became of one job: the state that it is in now, and why it was not moved if it was not."""
+    """The result of a move or delete for one job: its current state, and the refusal if nothing changed."""
 
     id: str
     state: State | None
@@ -196,10 +197,11 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which jobs to show, in enqueue order; every condition that is not None must hold.
+    """Which jobs to return, in enqueue order. A job must match every condition that is not None.
 
-    `error` is part of the job's last error. `since` is in seconds: jobs that finished, or if they did not were
-    enqueued, that recently. `due` tells queued jobs whose time has come from scheduled ones.
+    `error` is a substring of the job's last error. `since` is the greatest age in seconds, counted from the time when
+    the job finished, or was enqueued if it has not finished. `due=True` selects queued jobs that are due, `due=False`
+    those that are scheduled for later.
     """
 
     ids: tuple[str, ...] | None = None
@@ -225,7 +227,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Some jobs, and where to go on; only a cursor of None is the end, a short page is not."""
+    """A page of jobs, and the cursor of the next page. None marks the last page; a short page need not be the last."""
 
     jobs: list[Job]
     cursor: str | None
@@ -233,7 +235,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purge:
-    """Which finished jobs to forget: those that ended at least `older_than` seconds ago."""
+    """Which finished jobs to delete: those that finished at least `older_than` seconds ago."""
 
     older_than: float
     states: frozenset[State] = FINISHED
@@ -250,10 +252,10 @@ StatsColumn = Literal["due", "scheduled", "running", "completed", "failed", "can
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsRow:
-    """How many jobs of one queue and type are in each state; queued ones are due or scheduled.
+    """Number of jobs of one queue and type in each state; a queued job counts as due or scheduled.
 
-    Of the completed rows of a table, `recovered` are those whose holder died after the work was done, which the reap
-    step saw; `prevented` are those whose taker found the work done before.
+    `recovered` and `prevented` count completed rows of a table. `recovered`: the holder died after the work was done,
+    and the reap step found the output. `prevented`: the next holder found the output before it ran the handler.
     """
 
     queue: str
@@ -271,19 +273,19 @@ class StatsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """The store at one moment, by queue and type."""
+    """A snapshot of the store: counts by queue and type, and the paused queues."""
 
     rows: tuple[StatsRow, ...] = ()
     paused: tuple[str, ...] = ()
 
     def total(self, column: StatsColumn, *, queue: str | None = None) -> int:
-        """Return the sum of one column over all queues, or of one."""
+        """Sum a column over all queues, or over `queue`."""
         checks.choice("column", column, get_args(StatsColumn))
         return sum(getattr(row, column) for row in self.rows if queue in {None, row.queue})
 
 
 class Event(StrEnum):
-    """What `counts` counts: the endings of claims, and what has none."""
+    """Events that `counts` counts: the outcomes of claims, and events without an outcome."""
 
     ENQUEUED = "enqueued"
     CLAIMED = "claimed"
@@ -296,16 +298,16 @@ class Event(StrEnum):
     EXPIRED = "expired"
     OPERATOR = "operator"
     REFUSED = "refused"
-    """A settlement by a holder that no longer was one."""
+    """A settlement was rejected because the sender no longer held the claim."""
 
 
 COUNTS_KEPT = 86_400.0
-"""How far back the counts go."""
+"""Seconds for which a store keeps counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How often something happened in a queue within one minute."""
+    """How often an event occurred in a queue within one minute."""
 
     minute_at: datetime
     queue: str
@@ -315,9 +317,9 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A sign of life of a worker. `quiet_for` is how long ago its claim loop last turned.
+    """A worker's heartbeat. `quiet_for` is the number of seconds since the last iteration of its claim loop.
 
-    A `concurrency` of 0 says that it stops: it goes on with what it holds, and takes no more.
+    A `concurrency` of 0 means that the worker is stopping: it finishes the jobs that it holds, and claims no more.
     """
 
     name: str
@@ -338,25 +340,25 @@ class Heartbeat:
 
 
 SILENT_WORKER_TTL = 86_400.0
-"""How long a worker that is not shown any more is remembered, to tell what is known of the holder of a lost claim."""
+"""Seconds for which the registry keeps a worker without heartbeats, so that the history of a reaped job can name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo(Heartbeat):
-    """A worker as the store knows it, by its last sign of life. That proves nothing about a claim."""
+    """A worker as recorded by its last heartbeat. A live worker does not prove that a claim is still valid."""
 
     started_at: datetime
     beat_at: datetime
     holding: int = 0
 
     def takes(self, queue: str, type: str) -> bool:
-        """Tell whether it claims jobs of this queue and type."""
+        """Return whether the worker claims jobs of this queue and type."""
         has_type = self.types is None or type in self.types
         return not self.is_stopping and has_type and (self.queues is None or queue in self.queues)
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it only goes on with what it holds."""
+        """Whether the worker finishes its jobs and claims no more."""
         return self.concurrency == 0
 
     @classmethod
@@ -368,16 +370,16 @@ class WorkerInfo(Heartbeat):
 
 
 MAX_AHEAD_COUNTED = 10_000
-"""Up to which the jobs ahead of another are counted."""
+"""Limit up to which a store counts the jobs ahead of a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimOutlook:
-    """A job at one moment, `now` by the store's clock, and all that a claim of it depends on.
+    """A job at the time `now` of the store's clock, and the facts that decide when the job is claimed.
 
-    `is_paused` is its queue. `ahead` is how many jobs a claim takes before it, up to `MOST_AHEAD`. `holder` is the
-    worker that holds it, if the store knows that one; what it holds is not counted. `is_chosen` tells of a row whether
-    the `where` of its table holds for it now.
+    `is_paused` tells whether the job's queue is paused. `matches_where` tells whether the `where` of a table selects
+    the row. `ahead` is the number of jobs that are claimed before this one, counted up to `MAX_AHEAD_COUNTED`.
+    `holder` is the worker that holds the job, if it is registered; its `holding` is not filled in.
     """
 
     now: datetime

@@ -1,8 +1,7 @@
-"""Payloads and results as JSON text.
+"""Encode payloads and results as JSON text.
 
-A store keeps the text as it is and never looks inside, so the same value comes back from every one of them.
-What some store could not keep, or would change, is refused here: NaN and infinities, NUL, lone surrogates,
-keys that are not strings.
+A store keeps the text unchanged and never parses it, so every store returns the same value. Values that some store
+would change or reject raise `InvalidPayload`: NaN and infinities, NUL, lone surrogates, keys that are not strings.
 """
 
 import json
@@ -14,14 +13,14 @@ from tenure.core import checks
 from tenure.errors import InvalidPayload
 
 MAX_JSON_BYTES = 256 * 1024
-"""Bytes of compact UTF-8 that a payload or a result may have."""
+"""Size limit of a payload or result, in bytes of compact UTF-8."""
 
 MAX_DEPTH = 100
-"""How far lists and objects may stand inside each other, so that every reader can follow."""
+"""Limit of nested lists and objects, within that of every JSON parser."""
 
 
 MAX_PARTS_SEARCHED = 10_000
-"""How many parts of a value are looked at to tell where it is wrong."""
+"""Number of parts of a value that are searched for the invalid one."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder()
@@ -29,7 +28,7 @@ _WHITESPACE = " \t\n\r"
 
 
 def encode_payload(payload: Mapping[str, Any]) -> str:
-    """Return the text of a payload, which is a JSON object of at most 256 KiB."""
+    """Encode a payload: a JSON object of at most 256 KiB."""
     if not isinstance(payload, Mapping):
         raise InvalidPayload(f"the payload must be a JSON object (a dict), not {checks.short_repr(payload)}")
     text = encode(payload if isinstance(payload, dict) else dict(payload), "payload")
@@ -42,7 +41,7 @@ def encode_payload(payload: Mapping[str, Any]) -> str:
 
 
 def encode_result(result: object) -> str | None:
-    """Return the text of a result, or None if it is too long to be kept."""
+    """Encode a result; return None if it exceeds the size limit."""
     if result is None:
         return "null"
     text = encode(result, "result")
@@ -50,7 +49,7 @@ def encode_result(result: object) -> str | None:
 
 
 def decode(text: str) -> Any:
-    # As `json.loads`, which takes longer over looking for space around the text than over a short text itself.
+    # Like `json.loads`, whose search for surrounding whitespace takes longer than parsing a short text.
     text = text.strip(_WHITESPACE)
     value, end = _DECODER.raw_decode(text)
     if end != len(text):
@@ -59,7 +58,7 @@ def decode(text: str) -> Any:
 
 
 def encode(value: object, subject: str) -> str:
-    """Return compact JSON text, or raise `InvalidPayload` saying what in the value cannot be kept."""
+    """Encode a value as compact JSON; raise `InvalidPayload`, which names the invalid part."""
     try:
         text = _ENCODER.encode(value)
         text.encode()
@@ -68,7 +67,7 @@ def encode(value: object, subject: str) -> str:
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidPayload(f"the {subject} is not JSON: {exc}{_locate_invalid(value, subject)}") from None
     _reject_invalid_parts(value, subject)
-    # The escape is looked for in the text first: a string that merely spells it out is rare, and is told apart then.
+    # Search the encoded text first, which is fast. The second test excludes a string that spells out the escape.
     if "\\u0000" in text and "\0" in "".join(_strings(value)):
         raise InvalidPayload(f"the {subject} has a NUL character, which not every store can keep")
     return text
@@ -87,7 +86,7 @@ def _reject_invalid_parts(value: object, subject: str) -> None:
 
 
 def _parts(value: object) -> Iterator[tuple[int, Any]]:
-    """Yield the value and everything inside it, each with its depth."""
+    """Yield the value and all nested values, with their depths."""
     pending = [(0, value)]
     while pending:
         depth, part = pending.pop()
@@ -99,7 +98,7 @@ def _parts(value: object) -> Iterator[tuple[int, Any]]:
 
 
 def _locate_invalid(value: object, subject: str) -> str:
-    """Return where in the value the first part stands that is no JSON, if it can be told."""
+    """Return the path of the first part that is not valid JSON, or an empty string if the search does not find it."""
     pending = [(subject, value)]
     for _ in range(MAX_PARTS_SEARCHED):
         if not pending:

@@ -1,7 +1,7 @@
-"""Why a job is not running: the conditions of a claim, looked at for one job.
+"""Check the conditions of a claim for one job.
 
-A reason is one condition, and whether it holds. Its text is a clause that can follow "because". It never shows the
-payload.
+A reason is one condition and whether the condition holds. Its text can follow "not running:". The text never
+contains the payload.
 """
 
 import shlex
@@ -18,12 +18,12 @@ from tenure.core.operations import MAX_AHEAD_COUNTED, ClaimOutlook, Move, Worker
 from tenure.core.transitions import fails_on_next_crash, is_exhausted
 
 STALLED_AFTER = 5.0
-"""Seconds for which a worker's claim loop may stand still before that is told."""
+"""Seconds without an iteration of its claim loop after which a worker is reported as stalled."""
 MAX_NAMES_SHOWN = 5
 
 
 class ReasonKind(StrEnum):
-    """What a reason is about."""
+    """The condition that a reason describes."""
 
     FINISHED = "finished"
     CHOSEN = "chosen"
@@ -43,9 +43,9 @@ class ReasonKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A condition: one that does not hold keeps the job from running, or from running well.
+    """A condition. If it does not hold, the job does not run, or its run is in trouble.
 
-    `remedy` is what to do about it, if anything can be done.
+    `remedy` tells the operator what to do, where an action can help.
     """
 
     kind: ReasonKind
@@ -58,9 +58,9 @@ class Reason:
 
 
 def list_reasons(outlook: ClaimOutlook, workers: Sequence[WorkerInfo] | None, *, is_row: bool = False) -> list[Reason]:
-    """Return what was looked at, in that order; `workers` are those that gave a sign of life, None without a registry.
+    """Return the checked conditions in order. `workers` are the live workers; None means that there is no registry.
 
-    A row of a table is in no queue that could be paused, and `where` has to choose it.
+    A row of a table has no queue to pause; instead, the `where` of the table must select the row.
     """
     job = outlook.job
     if job.state is State.QUEUED:
@@ -111,7 +111,7 @@ def _due_reason(outlook: ClaimOutlook, *, is_row: bool) -> Reason:
 
 
 def _command(verb: str, job: Job, *, is_row: bool) -> str:
-    """Return what moves a job; a row is moved by its table, which the command has to name."""
+    """Return the command that moves a job. For a row, the command must name the table."""
     return f"`tenure jobs {verb} {shlex.quote(job.id)}{_app_option(is_row=is_row)}`"
 
 
@@ -143,7 +143,7 @@ def _taker_reasons(outlook: ClaimOutlook, workers: Sequence[WorkerInfo] | None) 
         reasons.append(_stalled_reason(stalled, holds=len(stalled) < len(takers)))
     if not is_takeable:
         return reasons
-    # One that stands still claims nothing, whatever slots it has.
+    # A stalled worker claims nothing, even with free slots.
     active = [worker for worker in takers if worker not in stalled] or takers
     free = sum(max(0, worker.concurrency - worker.holding) for worker in active)
     if takers:
@@ -317,13 +317,13 @@ def _cancel_origin(job: Job) -> str:
 
 
 def _cancel_request(job: Job) -> Ending | None:
-    """Return where the history tells of an operator's cancel since the last claim."""
+    """Return the history line of an operator's cancel since the last claim, if there is one."""
     requests = (each for each in reversed(job.history) if each.outcome is Outcome.OPERATOR and each.fence == job.fence)
     return next((each for each in requests if str(each.error).startswith(Move.CANCEL)), None)
 
 
 def _operator_reason(request: Ending) -> str | None:
-    """Return the reason in an operator's note, which begins with the move."""
+    """Return the operator's reason. The history line begins with the name of the move."""
     return str(request.error).removeprefix(Move.CANCEL).removeprefix(": ") or None
 
 
@@ -340,12 +340,12 @@ def _count_of(number: int, limit: int | None) -> str:
 
 
 def _format_age(timestamp: datetime, now: datetime) -> str:
-    # Not below zero, should the clock have been set back.
+    # The store's clock may have been set back.
     return f"{format_duration(max(0.0, (now - timestamp).total_seconds()))} ago"
 
 
 def _format_names(names: Iterable[str]) -> str:
-    """Return a few of these names, and how many there are beside."""
+    """Format the first few names, and the number of the rest."""
     found = sorted(names)
     text = ", ".join(repr(name) for name in found[:MAX_NAMES_SHOWN])
     more = f" and {len(found) - MAX_NAMES_SHOWN:,} more" if len(found) > MAX_NAMES_SHOWN else ""

@@ -1,13 +1,13 @@
-"""How a job moves: the rules of every ending, as data, and the settlements that follow from them.
+"""The state machine of jobs: a table of rules, and the settlements built from them.
 
     ending              attempts  crashes  next state
     complete                –        –     completed
-    fail, retry             –        –     queued after the back-off; failed when attempts are spent, or if final
-    snooze, release        −1        –     queued (snooze: after its delay; release: as before)
+    fail, retry             –        –     queued after the back-off; failed if no attempts are left, or if final
+    snooze, release        −1        –     queued (snooze: after its delay; release: with the same `run_at`)
     cancel                  –        –     cancelled
-    lease ran out           –       +1     queued as before; failed when attempts or crashes are spent
+    lease expired           –       +1     queued with the same `run_at`; failed if no attempts or crashes are left
 
-A claim counts the attempt (+1). A job that was asked to cancel becomes cancelled by every ending but complete.
+A claim counts the attempt (+1). After a cancel request, every ending but complete cancels the job.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from tenure.core.payload import encode_result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What an ending does to the counters, and where it leads: in general, and once the job's budget is spent."""
+    """How an ending changes the counters, and the next state: by default, and if no attempts or crashes are left."""
 
     state: State
     when_exhausted: State | None = None
@@ -58,24 +58,24 @@ def is_exhausted(count: int, limit: int | None) -> bool:
 
 
 def fails_on_next_crash(job: Job) -> bool:
-    """Tell whether the job crashed, and fails when it does so once more."""
+    """Return whether the job has crashed before and its next crash fails it."""
     return 0 < job.crashes >= job.max_crashes - 1
 
 
 def next_state(outcome: Outcome, *, exhausted: bool = False, cancel_requested: bool = False) -> State:
-    """Return where an ending leads."""
+    """Return the state after an ending."""
     rule = RULES[outcome]
     state = rule.when_exhausted if exhausted and rule.when_exhausted is not None else rule.state
     return apply_cancel_request(state, cancel_requested=cancel_requested)
 
 
 def apply_cancel_request(state: State, *, cancel_requested: bool) -> State:
-    """Return where an ending leads that was decided before it was known whether a cancel was asked for."""
+    """Apply a cancel request to a state that was decided without knowledge of the request."""
     return State.CANCELLED if cancel_requested and state is not State.COMPLETED else state
 
 
 def refusal(move: Move, state: State, *, cancel_requested: bool) -> Refusal | None:
-    """Return why an operator's move is not possible, or None if the job may move (its key aside)."""
+    """Return why an operator's move is not possible, or None. The job's key is not checked here."""
     if state not in MOVABLE[move]:
         return Refusal.STATE
     if move is Move.CANCEL and cancel_requested:
@@ -84,7 +84,7 @@ def refusal(move: Move, state: State, *, cancel_requested: bool) -> Refusal | No
 
 
 def move_note(move: Move, reason: str | None) -> str:
-    """Return what the history says of an operator's move."""
+    """Return the text of an operator's move in the history."""
     return move.value if reason is None else checks.error_text("reason", f"{move}: {reason}")
 
 
@@ -96,9 +96,10 @@ def expiry_note(
     registered: WorkerInfo | None,
     is_reported_dead: bool = False,
 ) -> str:
-    """Return what the history says of a claim that was taken back: who held it, and when it was last heard of.
+    """Return the text of a reaped claim in the history: the holder, and its last heartbeat.
 
-    `known` is the worker as the registry has it, shown or silent. It is said to be dead if somebody named it.
+    `registered` is the worker's record in the registry, live or not. `is_reported_dead` means that a caller, such as a
+    supervisor, reported the worker dead.
     """
     end = (
         f"worker '{worker}' was reported dead; it"
@@ -115,12 +116,12 @@ def expiry_note(
 
 
 def build_completion(hold: Hold, result: object = None) -> Settlement:
-    """A result too long to be kept is dropped and marked: the work is done and must not be done again for it."""
+    """Settle as completed. A result above the size limit is dropped and marked: the work must not run again for it."""
     return _completion(hold, encode_result(result))
 
 
 def build_completion_without_result(hold: Hold) -> Settlement:
-    """Mark the result as dropped."""
+    """Settle as completed, with the result marked as dropped."""
     return _completion(hold, None)
 
 
@@ -136,7 +137,7 @@ def build_failure(
 def build_retry(
     hold: Hold, job: Job, *, backoff: Backoff, random: Random, delay: float | None = None, why: str | None = None
 ) -> Settlement:
-    """The handler asked to be tried again; with no attempt left that is a failure."""
+    """Settle as a requested retry, or as a failure if no attempts are left."""
     if is_exhausted(job.attempts, job.max_attempts):
         error = why or f"retry requested, but attempt {job.attempts} was the last"
         return build_failure(hold, job, error, backoff=backoff, random=random)
@@ -157,7 +158,7 @@ def build_cancellation(hold: Hold, why: str | None = None) -> Settlement:
 
 
 def build_answer_settlement(hold: Hold, job: Job, answer: Answer, *, backoff: Backoff, random: Random) -> Settlement:
-    """Return the settlement that an answer of the handler asks for."""
+    """Return the settlement for an answer of the handler."""
     match answer:
         case Retry(delay=delay, why=why):
             return build_retry(hold, job, delay=delay, why=why, backoff=backoff, random=random)
@@ -176,7 +177,7 @@ def _format_timestamp(timestamp: datetime) -> str:
 
 
 def _completion(hold: Hold, result: str | None) -> Settlement:
-    """By hand, since most claims end so."""
+    """Build the settlement by position: the common case, so a fast one."""
     return _build_settlement(hold, Outcome.COMPLETED, State.COMPLETED, 0, None, None, result, result is None)
 
 

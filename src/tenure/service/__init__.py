@@ -1,1 +1,1 @@
-"""What a worker needs to be run as a service: health that others can ask for, word to systemd, and logs."""
+"""Run a worker as a service: health endpoints, systemd notifications, and logs."""

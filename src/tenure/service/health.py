@@ -1,7 +1,7 @@
-"""Tells over HTTP how a service is: `/livez`, `/readyz`, `/metrics`.
+"""Serve the health of a service over HTTP: `/livez`, `/readyz`, `/metrics`.
 
-Its threads are daemons that hold nothing, and each question has little time: whoever asks, slowly or not at all, keeps
-neither the service from ending nor others from being answered.
+The threads are daemons without locks or claims, and each request has a short time limit: a slow client neither keeps
+the service from exiting nor blocks other clients.
 """
 
 import logging
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 DEFAULT_HOST = "127.0.0.1"
 MAX_PORT = 65_535
 REQUEST_TIMEOUT = 5.0
-"""Seconds that a question may take."""
+"""Time limit of a request, in seconds."""
 MAX_CONNECTIONS = 32
-"""How many questions may be open. For one more, the oldest is dropped."""
+"""Largest number of open connections. One more closes the oldest."""
 CHECK_INTERVAL = 0.2
-"""Seconds after which the end of the service, or of somebody's time, is noticed."""
+"""Seconds between two checks for shutdown and for connections past their time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class HealthAddress:
 
 
 def parse_address(text: str) -> HealthAddress:
-    """Return what `[HOST:]PORT` means; an IPv6 address stands in brackets."""
+    """Parse `[HOST:]PORT`; an IPv6 address is in brackets."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -67,7 +67,7 @@ def _invalid_address(text: str) -> ConfigurationError:
 
 @contextmanager
 def health_server(address: str, status: Callable[[], ServiceStatus]) -> Iterator["HealthServer"]:
-    """Answer at this address while the block runs, by what the condition is when it is asked."""
+    """Serve the current status at this address while the block runs."""
     server = HealthServer(parse_address(address), status)
     thread = threading.Thread(target=server.serve_forever, args=(CHECK_INTERVAL,), name="tenure-health", daemon=True)
     thread.start()
@@ -80,7 +80,7 @@ def health_server(address: str, status: Callable[[], ServiceStatus]) -> Iterator
 
 
 class HealthServer(ThreadingHTTPServer):
-    """Bound when it is made: an address that cannot be had is told at once."""
+    """The constructor binds the address, and raises if that fails."""
 
     daemon_threads = True
     block_on_close = False
@@ -106,7 +106,7 @@ class HealthServer(ThreadingHTTPServer):
         return f"http://{HealthAddress(str(host), int(port))}"
 
     def server_bind(self) -> None:
-        # That of HTTPServer asks the name service for this machine's name, which may take long, and nobody needs.
+        # Not HTTPServer.server_bind: it resolves the host name of this machine, which is not needed and may take long.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
@@ -123,7 +123,7 @@ class HealthServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Drop those whose time is over: a byte now and then does not prolong it."""
+        """Close connections past their time limit, even if the client still sends a byte now and then."""
         with self._lock:
             overdue = [request for request, since in self._open_since.items() if ticks() - since > REQUEST_TIMEOUT]
         for request in overdue:
@@ -135,7 +135,7 @@ class HealthServer(ThreadingHTTPServer):
     def _drop(self, request: socket.socket) -> None:
         self._remove(request)
         with suppress(OSError):
-            # Its thread, which reads from it, finds its end, and closes it.
+            # The thread that serves the connection reads the end, and closes the socket.
             request.shutdown(socket.SHUT_RDWR)
 
     def _remove(self, request: socket.socket) -> None:
@@ -144,7 +144,7 @@ class HealthServer(ThreadingHTTPServer):
 
 
 class HealthRequestHandler(BaseHTTPRequestHandler):
-    """Answers one question. Nobody is logged for asking."""
+    """Handle one request. Requests are not logged."""
 
     server: HealthServer
     timeout = REQUEST_TIMEOUT
@@ -169,7 +169,7 @@ class HealthRequestHandler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - name of the base class
 
     def __getattr__(self, name: str) -> Callable[[], None]:
-        # The base class looks for a method named after that of the request.
+        # The base class calls `do_` plus the HTTP method.
         if name.startswith("do_"):
             return self._reject_method
         raise AttributeError(name)

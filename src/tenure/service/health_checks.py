@@ -1,20 +1,19 @@
-"""What is wrong with a service, for those who restart it, and for those who wait for it to begin.
+"""Check the health of a service: whether it should be restarted, and whether it can run jobs.
 
-Each complaint is one line. Without any, all is well.
+Each problem is one line. An empty list means healthy.
 """
 
 from tenure.service.status import ServiceStatus
 from tenure.worker.status import WorkerStatus
 
 MAX_BLOCKED_TIME = 60.0
-"""Seconds after which a worker that stands still will hardly go on by itself."""
+"""Seconds after which a blocked worker is unlikely to recover without a restart."""
 
 
 def liveness_problems(status: ServiceStatus) -> list[str]:
-    """Return why the service should be restarted: workers, or a supervisor, that stand still.
+    """Return why the service should be restarted: workers or a supervisor that are blocked.
 
-    Not workers that are missing, for their supervisor starts them again; nor a store that is away, for that does not
-    come back by a restart.
+    Missing workers do not count: the supervisor restarts them. Nor does an unavailable store: a restart does not help.
     """
     supervisor = (
         [f"the supervisor has been blocked for {status.quiet_for:.0f} s"] if status.quiet_for > MAX_BLOCKED_TIME else []
@@ -27,7 +26,7 @@ def liveness_problems(status: ServiceStatus) -> list[str]:
 
 
 def readiness_problems(status: ServiceStatus) -> list[str]:
-    """Return why no job would be run now; one worker that can is enough."""
+    """Return why the service cannot run jobs now; one working worker is enough."""
     if status.is_stopping:
         return ["the service is stopping"]
     if not status.workers:

@@ -1,7 +1,7 @@
-"""How a service writes its log: lines for people, or one JSON object a line for machines.
+"""Format the log of a service: lines for people, or one JSON object a line for machines.
 
-For programs that are tenure's own: the library configures nothing. A line that is written while a job runs carries the
-facts of that run, whoever writes it.
+For tenure's own programs; the library configures no logging. Every line logged while a job runs carries the fields of
+that run, also lines of user code.
 """
 
 import json
@@ -23,19 +23,19 @@ Format = Literal["human", "json"]
 FORMATS = ("human", "json")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 RUN_FIELDS = ("job", "type", "queue", "attempt", "fence", "worker")
-"""What is known of a run, in the order in which it is told."""
+"""The fields of a run, in order of output."""
 
 _FIELD_FORMATS = {"job": "{}", "type": "({})", "attempt": "attempt {}", "fence": "fence {}", "worker": "{}"}
-"""How a message tells each of them, if it does."""
+"""How a message shows each field, if it does."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _DIM, _RESET = "\033[2m", "\033[0m"
 _COLOURS = {logging.WARNING: "\033[33m", logging.ERROR: "\033[31m", logging.CRITICAL: "\033[1;31m"}
-# What a terminal would obey: an error may quote whatever a stranger has sent.
+# Escape control characters: an error may quote untrusted input, and a terminal would interpret it.
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) != "\t"}
 
 
 def configure(format: Format | None = None, level: str = "INFO") -> None:
-    """Write all logs of this process to stderr, unless whoever comes later has them written elsewhere."""
+    """Write all logs of this process to stderr. User code may reconfigure logging later."""
     format = "json" if checks.choice("the log format", format or "human", FORMATS) == "json" else "human"
     level = checks.choice("the log level", level.upper(), LEVELS)
     log_handler = LogHandler(sys.stderr)
@@ -50,14 +50,14 @@ def configure(format: Format | None = None, level: str = "INFO") -> None:
 
 
 def set_worker(worker: str) -> None:
-    """Have the lines that say nothing else be told of this worker: there is one in this process."""
+    """Set the worker field of lines outside a run. A process has one worker."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LogHandler):
             handler.worker = worker
 
 
 def uses_colour(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether colours are wanted there: the first that says something of NO_COLOR, FORCE_COLOR, TERM, the stream."""
+    """Return whether to use colours. NO_COLOR, FORCE_COLOR, TERM and the stream decide, in this order."""
     if environment.get("NO_COLOR"):
         return False
     if environment.get("FORCE_COLOR"):
@@ -66,13 +66,13 @@ def uses_colour(stream: IO[str], environment: Mapping[str, str] = os.environ) ->
 
 
 class LogHandler(logging.StreamHandler[IO[str]]):
-    """Adds to each line what is known of the run that it was written in."""
+    """Add the fields of the current run to each line."""
 
     worker: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         run = CURRENT_RUN.get()
-        # A line that names a job of its own may be about another run than the one that it was written in.
+        # A line with a job field may be about another run than the current one.
         fields = {"worker": self.worker} if run is None or hasattr(record, "job") else job_log_fields(run.job)
         for name, value in fields.items():
             if value is not None and not hasattr(record, name):
@@ -81,9 +81,9 @@ class LogHandler(logging.StreamHandler[IO[str]]):
 
 
 class HumanFormatter(logging.Formatter):
-    """`12:01:03 WARNING job … failed …  fence=1 worker=…`: facts that the message tells are not told twice.
+    """`12:01:03 WARNING job … failed …  fence=1 worker=…`: fields that the message contains are not repeated.
 
-    Whatever is below a first line is indented, so that no text can pass for a line of its own.
+    Lines after the first are indented, so that no text can pass for a log line.
     """
 
     def __init__(self, *, is_coloured: bool) -> None:
@@ -103,7 +103,7 @@ class HumanFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """One object a line, whatever a message or an `extra` contains."""
+    """One JSON object a line, for any message and any `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -131,7 +131,7 @@ def _format_message(record: logging.LogRecord) -> str:
 
 
 def _format_error(record: logging.LogRecord) -> str:
-    """Return the traceback that belongs to the line, or nothing."""
+    """Return the traceback of the record, or an empty text."""
     error = record.exc_info[1] if record.exc_info else None
     if error is None:
         return record.stack_info or ""
@@ -142,7 +142,7 @@ def _format_error(record: logging.LogRecord) -> str:
 
 
 def _format_fields(message: str, record: logging.LogRecord) -> str:
-    """Return the facts that the message itself does not tell."""
+    """Return the fields that the message does not contain."""
     fields = {name: _to_text(value) for name in _FIELD_FORMATS if (value := getattr(record, name, None)) is not None}
     return " ".join(
         f"{name}={_escape_controls(text)}"

@@ -1,6 +1,6 @@
-"""The numbers of a service, as Prometheus reads them: text exposition format 0.0.4.
+"""The metrics of a service in the Prometheus text exposition format 0.0.4.
 
-Counts never fall as long as the service runs: what ended workers did stays in them.
+Counters never decrease while the service runs: they include the workers that have ended.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One name, and its value for each value of its label, if it has one."""
+    """A metric with a value for each label value, or a single value without a label."""
 
     name: str
     help: str
@@ -24,7 +24,7 @@ class Metric:
 
 
 def exposition(status: ServiceStatus, version: str) -> str:
-    """Return the numbers as text."""
+    """Return the metrics as text."""
     return "".join(_format_metric(metric) for metric in metrics_of(status, version))
 
 

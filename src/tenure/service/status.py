@@ -1,4 +1,4 @@
-"""How a service is: one worker, or all the worker processes of a supervisor."""
+"""The status of a service: one worker, or all worker processes of a supervisor."""
 
 from dataclasses import dataclass, field
 
@@ -8,14 +8,14 @@ from tenure.worker.summary import Summary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatus:
-    """The workers that are there now, how many there should be, and what those did that are no more."""
+    """The current workers, the wanted number, and the counts of workers that have ended."""
 
     workers: tuple[WorkerStatus, ...]
     wanted: int
     is_stopping: bool = False
     deaths: int = 0
-    """How many processes ended that were not to."""
+    """The number of processes that exited unexpectedly."""
     quiet_for: float = 0.0
-    """For how many seconds whoever watches over the processes has not turned."""
+    """For how many seconds the supervisor has been blocked."""
     ended_summary: Summary = field(default_factory=Summary)
-    """What the workers did that have ended, so that counts never fall."""
+    """The runs of workers that have ended, so that counters never decrease."""

@@ -1,7 +1,6 @@
-"""Tells systemd how the service is: that it is ready, what it does, that it stops, and that it still turns.
+"""Notify systemd of the status of the service: ready, status text, stopping, and the watchdog.
 
-Without systemd there is nobody to tell, and nothing is done. Whatever goes wrong here does not trouble the service. The
-words are those of sd_notify(3).
+Without systemd this does nothing. Errors here never affect the service. The messages are those of sd_notify(3).
 """
 
 import logging
@@ -21,19 +20,19 @@ log = logging.getLogger(__name__)
 
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 CHECK_INTERVAL = 0.5
-"""Seconds after which it looks again how the service is."""
+"""Seconds between two checks of the service status."""
 STATUS_INTERVAL = 5.0
-"""Seconds between two words about what the service does."""
+"""Seconds between two status texts."""
 TIMEOUT_EXTENSION = 30.0
-"""Seconds for which a service that stops, and turns, asks each time: how long it may take is for its grace to say."""
+"""Seconds of extra time that a stopping service requests, again and again: the grace period limits the total."""
 SEND_TIMEOUT = 1.0
-"""Seconds that systemd has to take a word, and a last look has to end."""
+"""Time limit in seconds for sending a message, and for the thread to end."""
 
 
 class SystemdNotifier:
-    """As a block, it tells what there is to be told while the block runs.
+    """Send notifications while the block runs.
 
-    It takes its variables out of the environment: programs that handlers start must not speak for the service.
+    The constructor removes its variables from the environment: programs started by handlers must not notify systemd.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class SystemdNotifier:
         self._reset()
 
     def _reset(self) -> None:
-        """Take it that nothing was told."""
+        """Forget the sent messages, so that the next update sends all of them again."""
         self._is_ready = self._is_stopping = False
         self._status = ""
         self._status_due_at = self._keepalive_due_at = -math.inf
@@ -75,7 +74,7 @@ class SystemdNotifier:
             self._send(["STOPPING=1"])
 
     def update(self) -> None:
-        """Look how the service is, and tell what is new."""
+        """Check the status of the service, and send changes."""
         try:
             messages = self._messages(self._service_status(), self._ticks())
         except Exception:
@@ -88,7 +87,7 @@ class SystemdNotifier:
             self._send(messages)
 
     def _run(self) -> None:
-        # Four times in the time that systemd gives, to be heard after half of it, even if a turn comes late.
+        # Four checks in each watchdog period: a notification is due after half of it, even if a check is late.
         interval = CHECK_INTERVAL if self._watchdog is None else min(CHECK_INTERVAL, self._watchdog / 4)
         self.update()
         while not self._closing.wait(interval):
@@ -113,7 +112,7 @@ class SystemdNotifier:
         return messages
 
     def _keepalives(self, service: ServiceStatus, now: float) -> list[str]:
-        """Return what keeps systemd from ending the service by force."""
+        """Return the messages that keep systemd from killing the service."""
         if now < self._keepalive_due_at:
             return []
         self._keepalive_due_at = now + min(TIMEOUT_EXTENSION, self._watchdog or TIMEOUT_EXTENSION) / 2
@@ -134,14 +133,14 @@ class SystemdNotifier:
 
 
 def _parse_address(address: str) -> str | None:
-    """Return where systemd listens: a path, or an abstract name, which begins with NUL."""
+    """Return the socket address of systemd: a path, or an abstract name, which begins with NUL."""
     if address[:1] not in {"/", "@"} or not hasattr(socket, "AF_UNIX"):
         return None
     return f"\0{address[1:]}" if address.startswith("@") else address
 
 
 def _parse_microseconds(text: str) -> float | None:
-    """Return the microseconds that the text tells, in seconds; None if it tells none."""
+    """Return a number of microseconds in seconds; None if the text is not a positive number."""
     return int(text) / 1e6 if text.isdecimal() and int(text) > 0 else None
 
 

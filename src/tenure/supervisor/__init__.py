@@ -1,4 +1,4 @@
-"""Several worker processes, watched over by one that runs no jobs."""
+"""Run several worker processes under a supervisor, which runs no jobs itself."""
 
 from tenure.supervisor.config import SupervisorConfig
 from tenure.supervisor.reaping import deregister_dead, reap_dead

@@ -1,4 +1,4 @@
-"""A worker process, as its supervisor has it in hand."""
+"""Start, stop and monitor one worker process."""
 
 import os
 import signal
@@ -14,15 +14,15 @@ from tenure.worker.status import WorkerStatus
 from tenure.worker.summary import Summary
 
 SIGNAL_SPACING = 0.2
-"""Seconds between two signals, so that they arrive as two."""
+"""Seconds between two signals, so that the system does not merge them."""
 STATUS_TIMEOUT = 2.0
-"""Seconds without a pulse after which a child counts as quiet."""
+"""Seconds without a status report after which a child counts as blocked."""
 CLEAN_EXIT_CODES = {0, 1, 3}
-"""The exit codes of a worker that ended in order, whatever it says about its jobs."""
+"""Exit codes of a worker that ended cleanly, whatever the outcome of its jobs."""
 
 
 class ChildStopReason(StrEnum):
-    """Why a child is told to end."""
+    """Why the supervisor stops a child."""
 
     STOP = "the supervisor is stopping"
     RECYCLE = "the process is being replaced"
@@ -30,11 +30,11 @@ class ChildStopReason(StrEnum):
 
 
 class Child:
-    """Only its supervisor tells it to end: the terminal's Ctrl-C does not reach it. Without one, it ends by itself."""
+    """A worker process in its own process group: Ctrl-C does not reach it. It stops if the supervisor dies."""
 
     def __init__(self, command: Sequence[str], grace: float, kill_margin: float, now: float) -> None:
         self.reason: ChildStopReason | None = None
-        """Why it was told to end, if it was."""
+        """Why the supervisor is stopping the child; None if it is not."""
         self.was_killed = False
         self.started_at = now
         self._grace, self._kill_margin = grace, kill_margin
@@ -66,17 +66,17 @@ class Child:
 
     @property
     def name(self) -> str | None:
-        """The name of its worker; None if it has not got so far, and holds nothing."""
+        """The name of the worker; None if the worker does not exist yet, and so holds no jobs."""
         return self._started_jobs.name
 
     @property
     def is_ready(self) -> bool:
-        """Whether its worker has begun to work."""
+        """Whether the worker has started."""
         return self._sample is not None and self._sample.status.is_ready
 
     @property
     def has_worked(self) -> bool:
-        """Whether its worker has something to do, or had."""
+        """Whether the worker is running or has run a job."""
         return self._sample is not None and (self._sample.status.running > 0 or self.ended_runs > 0)
 
     @property
@@ -85,39 +85,39 @@ class Child:
 
     @property
     def ended_runs(self) -> int:
-        """How many handlers have ended; what was given back did not run to its end."""
+        """The number of handlers that have ended, without released runs, which did not run to their end."""
         summary = self.summary
         return summary.completed + summary.failed + summary.retried + summary.snoozed + summary.cancelled + summary.lost
 
     def status(self, now: float) -> WorkerStatus | None:
-        """Return what its worker told of itself. One that tells nothing any more is quiet since then."""
+        """Return the latest status of the worker. Without recent reports, `quiet_for` counts from the last one."""
         if self._sample is None:
             return None
         status, silent_for = self._sample.status, now - self._sample.at
         return replace(status, quiet_for=silent_for) if silent_for > max(STATUS_TIMEOUT, status.quiet_for) else status
 
     def unfinished_entries(self) -> list[str] | None:
-        """Return the jobs that it had started, now that it is dead; None if that is not known."""
+        """Return the entries of jobs that a dead child had started; None if they are not known."""
         return self._started_jobs.unfinished_entries()
 
     def exit_code(self) -> int | None:
-        """Return its exit code, if it has ended; the negative number of a signal, if that ended it."""
+        """Return the exit code, if the child has exited; a negative signal number, if a signal killed it."""
         if self._is_dead() and not self._started_jobs.has_clean_exit:
-            # Before it is waited for: as long as it is not, no other process has its number.
+            # Kill the group before `poll` reaps the process: until then the system does not reuse its id.
             self._kill_group()
         code = self._process.poll()
         self._sample = self._started_jobs.last_sample or self._sample
         return code
 
     def has_clean_exit(self, code: int) -> bool:
-        """Whether its worker has ended in order; the exit code alone could be that of a handler.
+        """Return whether the worker ended cleanly. The exit code alone is no proof: a handler may have called `exit`.
 
-        One that was told to end may then be ended by a second signal, on its way out.
+        A child that is being stopped may still be killed by a second signal while it exits.
         """
         return self._started_jobs.has_clean_exit and (code in CLEAN_EXIT_CODES or self.reason is not None)
 
     def request_stop(self, reason: ChildStopReason, *, now: bool = False) -> None:
-        """Have it told: once, or, if it is not to wait for its handlers, twice."""
+        """Request one SIGTERM, or two to skip the grace period; to recycle, make the worker quiet instead."""
         if self.reason is not ChildStopReason.STOP:
             self.reason = reason
         if reason is ChildStopReason.RECYCLE:
@@ -126,14 +126,14 @@ class Child:
             self._signals_wanted = max(self._signals_wanted, 2 if now else 1)
 
     def _quiet(self) -> None:
-        """Ask it to end when its handlers have: what they run could take longer than the grace each time anew."""
+        """Make the worker quiet: recycling must not interrupt jobs that take longer than the grace period."""
         if not self._is_quiet:
             self._is_quiet = True
             with suppress(OSError):  # the child is dead
                 os.write(self._pipe, b"\n")
 
     def escalate_stop(self, now: float) -> None:
-        """Send it what it is to be told; kill it if its time is over."""
+        """Send the next requested signal; kill the child if its time is over."""
         if self._signals_sent < self._signals_wanted and (
             self._signals_sent == 0 or now >= self._signalled_at + SIGNAL_SPACING
         ):
@@ -148,7 +148,7 @@ class Child:
             self.kill()
 
     def kill(self) -> None:
-        """End it, and what its handlers have started in its group: their jobs are about to be another's."""
+        """Kill the child and the processes of its handlers in its group: other workers are about to run the jobs."""
         if self._process.poll() is None:
             self._kill_group()
 
@@ -157,18 +157,18 @@ class Child:
         return is_awaited and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _kill_group(self) -> None:
-        # Not permitted: macOS says so of a group in which nobody lives.
+        # macOS raises PermissionError for a group without live processes.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Give back what was shared with it. If it still runs, it takes this for the end of its supervisor."""
+        """Close the shared files. A child that still runs then stops, as if the supervisor had died."""
         os.close(self._pipe)
         self._started_jobs.close()
 
 
 def describe_exit(code: int) -> str:
-    """Return how a process ended, in words."""
+    """Return an exit code as text."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -1,4 +1,4 @@
-"""What a supervisor is told."""
+"""The configuration of a supervisor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ KILL_MARGIN = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorConfig:
-    """How many worker processes there are to be, what each of them is, and when they are replaced.
+    """The number of worker processes, how to start them, and when to replace them.
 
-    `command` starts a worker, which calls `supervised()`. `reap_command` starts a process that gets a message on its
-    standard input and hands it to `reap_dead`. A child has `grace` seconds for its handlers when it is told to end.
+    `command` starts a worker, which calls `take_supervisor_link()`. `reap_command` starts a process that reads a
+    message from its standard input and passes it to `reap_dead`. When a child is stopped, its handlers have `grace`
+    seconds to end.
     """
 
     command: Sequence[str]
@@ -20,12 +21,12 @@ class SupervisorConfig:
     processes: int
     grace: float
     kill_margin: float = KILL_MARGIN
-    """Seconds that a child has to end after that, before it is killed."""
+    """Seconds after the grace period before a child is killed."""
     drain: bool = False
-    """Whether a child that has ended well is not to be replaced: it found nothing more to do."""
+    """Whether a child that exits cleanly is not replaced, because no jobs are due."""
     max_jobs: int | None = None
-    """After about how many runs a child is replaced."""
+    """Approximate number of runs after which a child is replaced."""
     max_memory: int | None = None
-    """Above how many bytes of memory a child is replaced."""
+    """Resident memory in bytes above which a child is replaced."""
     reload: Sequence[Path] | None = None
-    """The folders in which a change to a Python file replaces all children."""
+    """Folders in which a changed Python file restarts all children."""

@@ -1,4 +1,4 @@
-"""The Python files under some folders, and whether they have changed."""
+"""Detect changes of Python files."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,18 +7,18 @@ from pathlib import Path
 IGNORED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
 
 FileSignature = tuple[int, int, int]
-"""By which a file that was changed, or replaced by another, is told from what it was."""
+"""Modification time, size and inode: they differ after a file was changed or replaced."""
 
 
 class FileWatcher:
-    """Looks only when it is asked to. Hidden folders, caches and environments are not looked at."""
+    """Scan folders on demand. Hidden folders, caches and virtual environments are skipped."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
         self._signatures = self._scan()
 
     def poll_changes(self) -> list[Path]:
-        """Return the files that were changed, added or removed since the last time."""
+        """Return the files that were changed, added or removed since the last call."""
         before, self._signatures = self._signatures, self._scan()
         return [path for path in sorted(before | self._signatures) if before.get(path) != self._signatures.get(path)]
 
@@ -35,7 +35,7 @@ def _python_files(folder: Path) -> Iterator[tuple[Path, FileSignature]]:
                 try:
                     status = path.stat()
                 except OSError:
-                    # It was removed a moment ago.
+                    # The file was removed during the scan.
                     continue
                 yield path, (status.st_mtime_ns, status.st_size, status.st_ino)
 

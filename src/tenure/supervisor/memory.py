@@ -1,15 +1,15 @@
-"""How much memory a process has."""
+"""Measure the memory of a process."""
 
 import os
 import subprocess
 from pathlib import Path
 
 PS_TIMEOUT = 5.0
-"""Seconds that the system has to tell."""
+"""Seconds to wait for `ps`."""
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Return the bytes that a process has in memory; None if that cannot be told, as when it is gone."""
+    """Return the resident memory of a process in bytes; None if it is not known, for example after its exit."""
     try:
         statm = Path(f"/proc/{pid}/statm").read_text(encoding="ascii")
     except OSError:

@@ -1,6 +1,6 @@
-"""Take back what a dead child held, in a process of its own: the supervisor has no store.
+"""Reap the jobs of a dead child in a separate process: the supervisor opens no store.
 
-The child's started jobs end as crashed; what had only waited in its buffer is released.
+Jobs that the child had started count a crash; buffered jobs are released.
 """
 
 import json
@@ -16,23 +16,23 @@ from tenure.worker.started_jobs import job_ids_of_source
 log = logging.getLogger(__name__)
 
 REAP_TIMEOUT = 30.0
-"""Seconds that a reaper has."""
+"""Seconds before a reap process is killed."""
 
 
 class ReapProcess:
-    """One process that takes back the jobs of one worker."""
+    """A process that reaps the jobs of a dead worker."""
 
     def __init__(self, command: Sequence[str], worker: str, started: Sequence[str] | None, now: float) -> None:
         self.worker = worker
         self._ends_at = now + REAP_TIMEOUT
-        # A file and not a pipe: it is written without anybody who reads.
+        # A file, not a pipe: writing to a pipe could block until the process reads.
         with tempfile.TemporaryFile() as message:
             message.write(json.dumps({"worker": worker, "started": started}).encode())
             message.seek(0)
             self._process = subprocess.Popen(command, stdin=message, process_group=0)
 
     def has_ended(self, now: float) -> bool:
-        """Tell whether it has ended, well or not; one that takes too long is ended."""
+        """Return whether the process has exited. Kill it after the timeout; log a failure."""
         code = self._process.poll()
         if code is None and now >= self._ends_at:
             self._process.kill()
@@ -57,9 +57,9 @@ def log_reap_failure(worker: str, cause: object) -> None:
 
 
 def reap_dead(store: Claiming, message: str | bytes, *, source_index: int = 0) -> list[Reaped]:
-    """Take back what a dead worker held of one of its sources, as a supervisor's message says.
+    """Reap the jobs that a dead worker held in one source, given the supervisor's message.
 
-    For the process that gets one, and for each source, by its number.
+    The reap process calls this once for each source, with the index of the source.
     """
     request = json.loads(message)
     started = None if request["started"] is None else frozenset(job_ids_of_source(source_index, request["started"]))
@@ -71,8 +71,8 @@ def reap_dead(store: Claiming, message: str | bytes, *, source_index: int = 0) -
 
 
 def deregister_dead(registry: Backend, message: str | bytes) -> None:
-    """Forget a dead worker, when all was taken back that it held.
+    """Deregister a dead worker after its jobs were reaped.
 
-    It would be taken for alive until its last sign of life is old; the history has it by now.
+    Otherwise the registry lists the worker until its last heartbeat expires. The history has been written by now.
     """
     registry.beat(Heartbeat(name=json.loads(message)["worker"], host="", pid=0, version=""), 0.0)

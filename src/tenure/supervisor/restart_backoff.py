@@ -1,22 +1,22 @@
-"""How long to wait before a child that died is started again."""
+"""Back off before a child that died is restarted."""
 
 import random
 from collections.abc import Callable
 
 STABLE_AFTER = 10.0
-"""Seconds after which a child has run well."""
+"""Seconds after which a child counts as stable."""
 MIN_DELAY, MAX_DELAY = 0.5, 30.0
 
 
 class RestartBackoff:
-    """None for a child that had run well. Otherwise twice as long each time, and unevenly."""
+    """No delay for a child that was stable. Otherwise doubled each time, with jitter."""
 
     def __init__(self, uniform: Callable[[float, float], float] = random.uniform) -> None:
         self._uniform = uniform
         self._delay = MIN_DELAY
 
     def delay_after(self, ran_for: float) -> float:
-        """Return how many seconds to wait after a child that had run for so long."""
+        """Return how many seconds to wait after a child that ran for `ran_for` seconds."""
         if ran_for > STABLE_AFTER:
             self._delay = MIN_DELAY
             return 0.0

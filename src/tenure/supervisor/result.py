@@ -1,4 +1,4 @@
-"""How a supervisor ended."""
+"""The result of a supervisor."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,8 +17,8 @@ class ExitReason(StrEnum):
 class SupervisorResult:
     reason: ExitReason
     summary: Summary
-    """What all children did."""
+    """The runs of all children."""
     deaths: int
-    """How many children ended that were not to."""
+    """The number of children that exited unexpectedly."""
     killed: int
-    """How many children were told to end, did not, and were killed."""
+    """The number of children that did not stop in time and were killed."""

@@ -1,8 +1,8 @@
-"""Keeps so many worker processes running, and sees them to their end.
+"""Keep a number of worker processes running, and stop them in order.
 
-It runs no job, imports nothing of the user's and opens no store, so that whatever ends a child does not end it. What a
-dead child held is taken back at once: what it had started has crashed, the rest is released. All is done in one
-thread, which turns a few times a second.
+The supervisor runs no jobs, imports no user code and opens no store, so that the cause of a child's death does not
+affect it. The jobs of a dead child are reaped at once: started jobs count a crash, buffered jobs are released. One
+thread does all of this, in a loop that runs a few times a second.
 """
 
 import logging
@@ -29,7 +29,7 @@ FILE_CHECK_INTERVAL = 0.5
 
 
 class Supervisor:
-    """Runs once. `stop` and `condition` may be called from anywhere, even a signal handler."""
+    """Run once. `stop` and `status` are safe in any thread and in a signal handler."""
 
     def __init__(self, config: SupervisorConfig) -> None:
         if os.name != "posix":
@@ -52,7 +52,7 @@ class Supervisor:
         self._last_iteration_at = ticks()
 
     def run(self) -> SupervisorResult:
-        """Start the children and watch over them, until a signal, a stop, or nothing is left to do."""
+        """Start the children and monitor them until a signal, `stop`, or, with `drain`, until no jobs are due."""
         if self._config.reload is not None:
             self._file_watcher = FileWatcher(self._config.reload)
         log.info("supervisor %s started; worker processes: %s", os.getpid(), self._config.processes)
@@ -66,7 +66,7 @@ class Supervisor:
         return result
 
     def stop(self, *, now: bool = False) -> None:
-        """Tell the children to end, and end when they have; `now`, tell them not to wait for their handlers.
+        """Stop the children, and end when they have exited; with `now`, without their grace period.
 
         This returns at once.
         """
@@ -74,7 +74,7 @@ class Supervisor:
         self._wakeup.set()
 
     def status(self) -> ServiceStatus:
-        """Return how it was, a moment ago, or longer: it may be held up, as by a log that nobody takes."""
+        """Return the latest status. It is old if the supervisor is blocked, for example by a full log pipe."""
         return replace(self._status, quiet_for=max(0.0, ticks() - self._last_iteration_at - LOOP_INTERVAL))
 
     def _run_once(self, now: float) -> SupervisorResult | None:
@@ -107,7 +107,7 @@ class Supervisor:
         if child is None:
             return
         code = child.exit_code()
-        # One that is told to end is not what the next ones will be: their source may be another.
+        # A child that is being stopped proves nothing about the next ones: the source may have changed.
         self._was_any_ready = self._was_any_ready or (child.is_ready and child.reason is None)
         if code is not None:
             self._handle_exit(slot, child, code, now)
@@ -117,7 +117,7 @@ class Supervisor:
             slot.is_recycling = False
 
     def _handle_exit(self, slot: ProcessSlot, child: Child, code: int, now: float) -> None:
-        """Do what follows from the end of a child."""
+        """Handle the exit of a child: log it, reap its jobs, schedule a restart."""
         slot.child = None
         self._ended_summary += child.summary
         self._killed += child.was_killed
@@ -155,7 +155,7 @@ class Supervisor:
         if self._file_watcher is None or now < self._next_file_check_at:
             return
         changed = self._file_watcher.poll_changes()
-        # Of many files seldom: to look is not to be all that it does.
+        # With many files, check less often: a scan must not take more than a twentieth of the time.
         self._next_file_check_at = now + max(FILE_CHECK_INTERVAL, 20 * (ticks() - now))
         if not changed:
             return
@@ -166,7 +166,7 @@ class Supervisor:
         self._stop_all(ChildStopReason.RELOAD)
 
     def _replace_one(self, now: float) -> None:
-        """Tell a child to end that is to be replaced: one at a time, so that the others go on."""
+        """Stop a child that is due for replacement. One at a time, so that the others continue."""
         if now < self._next_replacement_at or any(slot.is_recycling for slot in self._slots):
             return
         self._next_replacement_at = now + REPLACE_INTERVAL
@@ -180,7 +180,7 @@ class Supervisor:
                 return
 
     def _check_startup(self) -> None:
-        """Give up if no child ever came to run; where the source may change, wait for that instead."""
+        """Stop if no child could start; with `reload`, wait for a changed file instead."""
         first = self._first_slot
         if self._was_any_ready or self._waits_for_change or not first.cannot_start:
             return
@@ -194,9 +194,9 @@ class Supervisor:
     def _start_due(self, now: float) -> None:
         if self._exit_reason is not None or self._waits_for_change:
             return
-        # One goes ahead: what keeps it from running would keep them all, and is said once.
+        # Start one child first: an error that prevents its start would affect all, and is logged once.
         if self._first_slot.child is not None and self._first_slot.child.reason is not None:
-            # It still ends, which may take long: whichever post is empty goes ahead instead.
+            # That child is still stopping, which may take long: an empty slot starts first instead.
             self._first_slot = next((slot for slot in self._slots if slot.is_due(now)), self._first_slot)
         for slot in self._slots if self._was_any_ready else [self._first_slot]:
             if slot.is_due(now):

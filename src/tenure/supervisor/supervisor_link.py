@@ -1,4 +1,4 @@
-"""The side of a child: what it has from its supervisor."""
+"""Connect a worker process to its supervisor."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tenure.worker.parent_watch import exit_when_parent_dies, stop_when_parent_d
 from tenure.worker.started_jobs import StartedJobs
 
 VARIABLE = "TENURE_SUPERVISED"
-"""The environment variable by which a child finds its ledger and its lifeline: two descriptors of open files."""
+"""Environment variable with two inherited file descriptors: the record of started jobs, and the parent pipe."""
 
 
 class SupervisedWorker(Stoppable, Protocol):
@@ -20,28 +20,28 @@ class SupervisedWorker(Stoppable, Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorLink:
     started_jobs: StartedJobs
-    """For the worker of this process, and for no other."""
+    """The started jobs of the worker, in memory shared with the supervisor."""
     parent_pipe: int
-    """What ends with the supervisor, whatever ended that. A word on it asks the worker to retire."""
+    """The read end of a pipe that ends when the supervisor dies. A message on it makes the worker quiet."""
 
     def exit_with_supervisor(self, delay: float) -> None:
-        """Have this process outlive its supervisor by no more than so many seconds, whatever it is doing."""
+        """Exit this process at most `delay` seconds after the supervisor has died."""
         exit_when_parent_dies(self.parent_pipe, delay)
 
     def watch(self, worker: "SupervisedWorker") -> None:
-        """Stop the worker when the supervisor is gone, and have it retire when that asks for it."""
+        """Stop the worker when the supervisor dies, and make it quiet when the supervisor requests that."""
         stop_when_parent_dies(self.parent_pipe, worker, worker.quiet)
 
 
 def take_supervisor_link() -> SupervisorLink | None:
-    """Return what this process has from its supervisor; None if it has none. To be asked once: it is then forgotten."""
+    """Return the link to the supervisor; None if there is no supervisor. The first call removes the variable."""
     value = os.environ.pop(VARIABLE, None)
     if value is None:
         return None
     try:
         shared_file, pipe = map(int, value.split(","))
         for each in (shared_file, pipe):
-            # The processes that handlers start have no supervisor.
+            # Processes started by handlers must not inherit the link.
             os.set_inheritable(each, False)
         started_jobs = StartedJobs(shared_file)
     except (OSError, ValueError) as exc:

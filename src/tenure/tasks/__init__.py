@@ -1,4 +1,4 @@
-"""Functions as tasks: a call becomes a job, and a job a call."""
+"""Tasks: functions whose calls are enqueued as jobs, and run by workers."""
 
 from tenure.tasks.task import Call, Policy, Task
 

@@ -1,7 +1,8 @@
-"""The arguments and the result of a function as JSON, by its annotations.
+"""Convert the arguments and the result of a function to JSON and back, by its annotations.
 
-A payload names every argument, so that it can be read without the function and outlives a change of the order. What
-`payload` stores, `named` gives back equal; a payload that fits the function as it is with no work is returned itself.
+A payload names every argument, so it can be read without the function, and the order of the parameters may change.
+`decode_call` returns values equal to those that `encode_call` received. A payload without values to convert is returned
+as it is, without a copy.
 """
 
 import inspect
@@ -27,10 +28,10 @@ REMEDIES = {
 
 
 class Arguments:
-    """What a function takes and returns. Its annotations are looked up at once, or when they are first needed."""
+    """The parameters and the result of a function. Annotations are resolved at once, or, if undefined, on first use."""
 
     result_is_plain: bool
-    """Whether results need no translation; False while that is not known."""
+    """Whether results need no conversion; False until the annotations are resolved."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function = function
@@ -57,7 +58,7 @@ class Arguments:
         return f"{self._name}{self._signature}"
 
     def resolve(self) -> None:
-        """Look up the annotations, if that is still to be done; a name that is not defined is an error from now on."""
+        """Resolve the annotations if necessary; raise `ConfigurationError` for an undefined name."""
         if self._is_resolved:
             return
         try:
@@ -69,7 +70,7 @@ class Arguments:
             ) from None
 
     def encode_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name, as JSON; defaults are left to the worker."""
+        """Return the arguments of a call by name, as JSON. Defaults are not stored: the worker applies its own."""
         self.resolve()
         given = dict(zip(self._positional, args, strict=False))
         if len(args) > len(self._positional):
@@ -86,7 +87,7 @@ class Arguments:
         return given
 
     def decode_call(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments of the call that this payload stands for."""
+        """Return the keyword arguments of the call that a payload describes."""
         if not self._is_resolved:
             self.resolve()
         keys = payload.keys()
@@ -101,12 +102,12 @@ class Arguments:
         return given
 
     def encode_result(self, value: Any) -> Any:
-        """Return a result as JSON, by the annotation of what the function returns."""
+        """Return a result as JSON, by the return annotation of the function."""
         self.resolve()
         return value if self._result is None else self._translate("the result", "return", self._result.encode, value)
 
     def decode_result(self, value: Any) -> Any:
-        """Return the result that this JSON stands for."""
+        """Return a result from its JSON."""
         self.resolve()
         return value if self._result is None else self._translate("the result", "return", self._result.decode, value)
 
@@ -142,7 +143,7 @@ class Arguments:
         try:
             return translate(value)
         except Exception as exc:
-            # Whatever a class raises when it is built from its fields, it says that this is no value of it.
+            # A constructor of the user may raise anything: the value does not fit the annotation.
             raise InvalidPayload(
                 f"{what} of {self._name} is annotated {format_annotation(self._annotations[name])}, "
                 f"but the value is {checks.short_repr(value)}: {exc}"
@@ -178,7 +179,7 @@ def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
 
 
 def _annotated_function(function: Any) -> Any:
-    """Return the function that has the annotations: not what wraps it, and of an object its `__call__`."""
+    """Return the function with the annotations: unwrap decorators and partials; use `__call__` of an object."""
     while isinstance(function, partial):
         function = function.func
     function = inspect.unwrap(function)
@@ -186,7 +187,7 @@ def _annotated_function(function: Any) -> Any:
 
 
 def _result_annotation(annotation: Any) -> Any:
-    """Return what a result is annotated as: awaited, and without the answers, which are no results."""
+    """Return the annotation of the awaited result, without the classes of answers."""
     if get_origin(annotation) in {Awaitable, Coroutine}:
         annotation = get_args(annotation)[-1]
     if get_origin(annotation) not in {typing.Union, types.UnionType}:

@@ -1,4 +1,4 @@
-"""What a `Jobs` knows of the functions that its workers run."""
+"""The tasks, schedules and context managers that are registered with a `Jobs`."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
@@ -25,7 +25,7 @@ Block = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
 
 
 class TaskDecorator(Protocol):
-    """Makes a task of a function."""
+    """Makes a function a task."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, Coroutine[None, None, R], R]: ...
@@ -34,7 +34,7 @@ class TaskDecorator(Protocol):
 
 
 class CronDecorator(Protocol):
-    """Gives a task a schedule; makes a task of a function first."""
+    """Gives a task a schedule; makes a plain function a task first."""
 
     @overload  # a task is callable too; the decorator returns it unchanged
     def __call__(self, task: Task[P, C, R], /) -> Task[P, C, R]: ...  # type: ignore[overload-overlap]
@@ -46,7 +46,7 @@ class CronDecorator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periodic:
-    """A schedule, and the call that each of its slots asks for."""
+    """A schedule, and the call to enqueue for each slot."""
 
     schedule: Schedule
     call: Call[..., Any, Any]
@@ -56,12 +56,12 @@ class Periodic:
         return self.call.job(**self.arguments)
 
     def key(self) -> object:
-        """Return what two of one name must have in common to be the same."""
+        """Return the identity of a schedule: a repeated registration must have the same key."""
         return self.schedule, self.call.task.type, self.call.options, self.arguments
 
 
 class Registry:
-    """The tasks of a `Jobs`, its schedules, and what its workers put around runs and around themselves."""
+    """The tasks, schedules, `around` blocks and `lifespan` blocks of a `Jobs`."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[..., Any, Any]] = {}
@@ -71,7 +71,7 @@ class Registry:
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any, Any]]:
-        """The tasks by their types."""
+        """The tasks by type."""
         return MappingProxyType(self._tasks)
 
     @overload
@@ -105,9 +105,9 @@ class Registry:
         backoff: Backoff | None = None,
         give_up_on: ExceptionTypes = (),
     ) -> Any:
-        """Register a function, sync or async, as the task of a type of job; by default the type is its name.
+        """Register a function, sync or async, as a task. By default the job type is the name of the function.
 
-        The options are those of its jobs. After an exception of `give_up_on` a job is not tried again.
+        The options apply to the jobs of the task. A job that raises an exception of `give_up_on` is not retried.
         """
         function, type_name = (type, None) if callable(type) else (None, checks.optional(checks.name, "type", type))
         options = {
@@ -134,11 +134,11 @@ class Registry:
         key: str | None = None,
         arguments: Mapping[str, Any] | None = None,
     ) -> CronDecorator:
-        """Enqueue a task at each moment that the expression names, once, however many workers there are.
+        """Enqueue a task at the times of a cron expression: once for each time, with any number of workers.
 
-        `missed` says what becomes of the moments at which no worker ran: "skip" them, make up for the "last", or for
-        "all". With a `key`, nothing is enqueued while the job of an earlier moment lives. A task with several schedules
-        gives each a `name`, and the `arguments` of its call.
+        `missed` decides about times at which no worker ran: "skip" them, catch up the "last", or "all". With a `key`,
+        no job is enqueued while an earlier job with this key is live. If a task has several schedules, each needs a
+        `name`, and may have its own `arguments`.
         """
         checks.text("expression", expression)
 
@@ -152,7 +152,7 @@ class Registry:
                 name=task.type if name is None else name, expression=expression, timezone=timezone, missed=missed
             )
             periodic = Periodic(schedule=schedule, call=task.using(key=key), arguments=dict(arguments or {}))
-            # What cannot be enqueued is told here, not when its time has come.
+            # Invalid arguments raise here, not when the first slot is due.
             periodic.job()
             known = self._periodic.setdefault(schedule.name, periodic)
             if known is not periodic and known.key() != periodic.key():
@@ -166,15 +166,16 @@ class Registry:
         return cast("CronDecorator", register)
 
     def around(self, function: F) -> F:
-        """Put a block around each run: the function returns a context manager, or has a `yield`.
+        """Run each job inside a context manager. The function returns a context manager, or has a `yield`.
 
-        `tenure.current()` is the run. The first given is the outermost. An async block is for async tasks alone.
+        Inside, `tenure.current()` is the run. The first one registered is the outermost. An async context manager
+        works with async tasks only.
         """
         self._arounds.append(_block_factory("around", function))
         return function
 
     def lifespan(self, function: F) -> F:
-        """Put a block around each worker's life: entered before the first job is claimed, left after the last ended."""
+        """Run each worker inside a context manager: entered before the first claim, left after the last handler."""
         self._lifespans.append(_block_factory("lifespan", function))
         return function
 
@@ -196,7 +197,7 @@ class Registry:
 
 
 def build_policy(timeout: object, backoff: object, errors: object) -> Policy:
-    """Return a policy of these options, or raise."""
+    """Check the options and build a policy."""
     if not isinstance(backoff, Backoff | None):
         raise ConfigurationError(f"backoff must be a tenure.Backoff, not {checks.short_repr(backoff)}")
     return Policy(
@@ -230,6 +231,6 @@ def _block_factory(what: str, function: Any) -> Callable[[], Block]:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """Return a function as an error names it."""
+    """Return the full name of a function, for an error message."""
     name = getattr(function, "__qualname__", repr(function))
     return f"{getattr(function, '__module__', '?')}.{name}"

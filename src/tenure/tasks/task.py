@@ -1,4 +1,4 @@
-"""A function that is registered under a type of job."""
+"""A function that is registered for a type of job."""
 
 import functools
 import inspect
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 C = TypeVar("C")
-"""What the function returns when it is called: for an async one, a coroutine."""
+"""The return type of a call: a coroutine for an async function."""
 R = TypeVar("R")
-"""The result."""
+"""The result type."""
 
 
 class Options(TypedDict, total=False):
-    """What can be said about a job that is enqueued through a task."""
+    """The options of a job that is enqueued through a task."""
 
     queue: str
     priority: int
@@ -42,7 +42,7 @@ class Options(TypedDict, total=False):
 
 
 class TaskClient(Protocol):
-    """What a task needs of the `Jobs` that it is registered with."""
+    """The part of `Jobs` that a task uses."""
 
     @property
     def aio(self) -> "AsyncJobs": ...
@@ -56,7 +56,7 @@ class TaskClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a task says about the runs of its jobs, wherever these were enqueued."""
+    """The options of a task that apply to all jobs of its type, however they were enqueued."""
 
     _: KW_ONLY
     timeout: float | None = None
@@ -66,7 +66,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(Generic[P, C, R]):
-    """A task, and the options of the jobs that are enqueued through it."""
+    """A task with the options of the jobs to enqueue."""
 
     task: "Task[P, C, R]"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -74,17 +74,17 @@ class Call(Generic[P, C, R]):
 
     @property
     def aio(self) -> "AsyncCall[P, C, R]":
-        """The same for async code."""
+        """The async version."""
         from tenure.client.aio import AsyncCall
 
         return AsyncCall(self)
 
     def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Return the job that a call with these arguments is, to be enqueued with others."""
+        """Return a call with these arguments as a job, for `enqueue_many`."""
         return NewJob(self.task.type, self.task.arguments.encode_call(args, kwargs), **self.options)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str:
-        """Store a call with these arguments as a job, and return its id."""
+        """Enqueue a call with these arguments, and return the id of the job."""
         return self.task.jobs.enqueue_many([self.job(*args, **kwargs)], connection=self.connection)[0]
 
 
@@ -111,7 +111,7 @@ class Task(Generic[P, C, R]):
         self.timeout = policy.timeout
         self.arguments = Arguments(function, self.type)
         self._call: Call[P, C, R] = Call(self, {**options, "timeout": policy.timeout})
-        # Options that cannot be used are told where the task is written, not where it is enqueued.
+        # Invalid options raise where the task is defined, not where it is enqueued.
         NewJob(self.type, {}, **self._call.options).record("checked")
         functools.update_wrapper(self, function, updated=())
 
@@ -119,7 +119,7 @@ class Task(Generic[P, C, R]):
         return f"<Task {self.type!r}>"
 
     def __reduce__(self) -> str:
-        # As a function: by the place where it is defined.
+        # Pickled like a function: by its qualified name.
         return self.__qualname__
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> C:
@@ -127,30 +127,30 @@ class Task(Generic[P, C, R]):
 
     @property
     def aio(self) -> "AsyncTask[P, C, R]":
-        """The same for async code."""
+        """The async version."""
         from tenure.client.aio import AsyncTask
 
         return AsyncTask(self)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str:
-        """Store a call with these arguments as a job, and return its id."""
+        """Enqueue a call with these arguments, and return the id of the job."""
         return self._call.enqueue(*args, **kwargs)
 
     def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Return the job that a call with these arguments is, to be enqueued with others."""
+        """Return a call with these arguments as a job, for `enqueue_many`."""
         return self._call.job(*args, **kwargs)
 
     def using(self, **options: Unpack[Options]) -> Call[P, C, R]:
-        """Return this task with these options for what is enqueued through it; the others stay as they are."""
+        """Return this task with other options for the jobs to enqueue. Options that are not named stay unchanged."""
         checks.reject_unknown(f"{self.type}.using", options, Options.__annotations__)
         given = {name: value for name, value in options.items() if name != "connection"}
         return replace(self._call, options={**self._call.options, **given}, connection=options.get("connection"))
 
     @reject_unknown_options
     def result(self, id: str, timeout: Seconds | None = None) -> R:
-        """Wait for the job to end, so many seconds at most, and return its result.
+        """Wait until the job ends, at most `timeout` seconds, and return its result.
 
-        Raises `JobFailed` or `JobCancelled` if it ended otherwise, and `TimeoutError` if it has not ended.
+        Raises `JobFailed` or `JobCancelled` if the job ended without a result, `TimeoutError` if it has not ended.
         """
         job = self.jobs.get(id)
         if job is not None:
@@ -158,7 +158,7 @@ class Task(Generic[P, C, R]):
         return self.result_of(self.jobs.wait_for(id, timeout))
 
     def result_of(self, job: Job) -> R:
-        """Return the result of a completed job of this task as the function returned it."""
+        """Return the result of a completed job of this task, decoded by the return annotation."""
         self._require_own_type(job)
         return self.arguments.decode_result(job.result)  # type: ignore[no-any-return]
 
@@ -167,20 +167,20 @@ class Task(Generic[P, C, R]):
             raise ConfigurationError(f"job {job.id!r} has type {job.type!r}, not {self.type!r}")
 
     def has_same_function(self, function: Callable[..., Any]) -> bool:
-        """Whether this is that function, or that function defined again in the same place, as by a reload."""
+        """Whether this task has the same function, or an earlier version of it before a reload."""
         return is_same_function(function, self.function)
 
 
 def is_same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Whether these are one function, or one that was defined again in the same place, as by a reload."""
+    """Whether two functions are the same, or the same definition before and after a reload."""
     if one is other:
         return True
-    # A reload compiles anew: one code with two closures is two functions.
+    # A reload creates a new code object. Two closures that share one code object are different functions.
     return not _shares_code(one, other) and _definition_site(one) == _definition_site(other)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether the function has to be awaited; one that yields cannot be a task."""
+    """Whether the function must be awaited. Raises for a class or a generator function."""
     if inspect.isclass(function):
         raise ConfigurationError(f"{checks.short_repr(function)} is a class; a task must be a function")
     call = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - the code of the object

@@ -1,7 +1,7 @@
-"""Which values an annotation stands for, and how they are written as JSON.
+"""Find the codec of an annotation: two functions that convert its values to JSON and back.
 
-An annotation is looked at once and becomes two functions. It is refused then if its values cannot be written, or not
-so that they come back equal; nothing is ever imported, called or built by a name that stands in the data.
+The codec is built once for each annotation. An annotation is rejected if its values cannot be written as JSON, or would
+not come back equal. Decoding never imports or calls anything by a name in the data.
 """
 
 import collections
@@ -66,13 +66,13 @@ WRAPPERS = {
 
 
 def codec_of(annotation: Any) -> Codec | None:
-    """Return how values of this annotation are written and read, or None for plain JSON, which is left as it is."""
+    """Return the codec of an annotation, or None for plain JSON, which needs no conversion."""
     found = Codecs().find(annotation)
     return None if found.is_plain else found
 
 
 class Codecs:
-    """Finds the codecs of annotations that belong together, each class once, so that a class may hold its own kind."""
+    """Finds the codecs of the annotations of one function. Each class has one codec, so a class may contain itself."""
 
     def __init__(self) -> None:
         self._found: dict[Any, Codec] = {}
@@ -132,13 +132,13 @@ class Codecs:
             return models.model(kind, annotation)
         if records.is_record(kind):
             return self._find_once(annotation, {dict}, lambda: records.record(kind, get_args(annotation), self.find))
-        # Only who uses such a value imports the modules that it comes from.
+        # Imported here to save start-up time for programs that use no such types.
         from tenure.tasks.codecs import enums, scalars
 
         return enums.enumeration(kind) if issubclass(kind, enum.Enum) else scalars.scalar_codec_of(kind)
 
     def _find_once(self, annotation: Any, json_types: Collection[type], make: Callable[[], Codec]) -> Codec:
-        """Return the codec that `make` makes; while it is made, one that will be the same."""
+        """Return the codec from `make`. During the call, nested references get a deferred codec."""
         if annotation in self._found:
             return self._found[annotation]
         if annotation in self._open:
@@ -149,7 +149,7 @@ class Codecs:
 
 
 def _unwrap(annotation: Any) -> Any:
-    """Return what stands inside `Annotated`, `Final`, a new type and the like; a type variable may be anything."""
+    """Unwrap `Annotated`, `Final`, a `NewType` and the like. A type variable becomes `Any`."""
     kind = get_origin(annotation) or annotation
     if isinstance(kind, typing.TypeVar):
         return Any

@@ -1,6 +1,6 @@
-"""For tests: of code that uses tenure, and of a store that it shall use.
+"""Helpers for tests.
 
-`rehearsal` and `held` are for the first, the suite in `conformance` is for the second.
+`testing_queue` and `standalone_run` test code that uses tenure; the suite in `conformance` tests a store.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        # pytest imports this for its plugin in every project that has tenure, whether it is used or not.
+        # Lazy: pytest imports this package for the plugin in every project that has tenure installed.
         if name in {"HeldRun", "claim"}:
             from tenure.testing import standalone_run as module
         elif name in {"AsyncTestQueue", "TestQueue"}:

@@ -1,10 +1,10 @@
-"""A clock that stands still until it is moved."""
+"""A manual clock for tests."""
 
 from datetime import UTC, datetime, timedelta
 
 
 class Clock:
-    """Give it to a store as its `clock`; then `now` is what you say."""
+    """A `clock` for a store. The time is `now` until a test changes it."""
 
     def __init__(self, now: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
         self.now = now

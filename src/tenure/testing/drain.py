@@ -1,7 +1,7 @@
-"""Run what is due, one job after the other, in the present thread.
+"""Run the due jobs one after the other in the current thread.
 
-Which job comes next, how its task is called and what follows from the way it ended are decided where a worker has it
-decided: in the store, in `Handler` and in the core.
+The order of jobs, the calls of tasks and the settlements come from the same code as in a worker: the store, `Handler`
+and the core.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from tenure.errors import ConfigurationError, UnknownTask
 from tenure.worker.handler import Handler, TaskHandler
 
 HandlerResult = tuple[Any, BaseException | None]
-"""What a handler returned, and what it raised."""
+"""The return value of a handler, and its exception."""
 
 
 class Drain:
-    """Used once. The context variables that a task sets are gone when it has ended."""
+    """One drain of a test queue. Each task runs in its own copy of the context variables."""
 
     def __init__(self, jobs: Jobs, opened: tuple[Backend, Holder], *, raises: bool) -> None:
         self._jobs = jobs
@@ -37,9 +37,9 @@ class Drain:
         self._finished_jobs: list[Job] = []
 
     def run(self) -> list[Job]:
-        """Run all that is due and return it as it ended."""
+        """Run all due jobs; return the jobs as they ended."""
         _reject_event_loop()
-        # Not entered: then there is an event loop only if some task needs one.
+        # Not entered: the runner creates an event loop only when an async task runs.
         with closing(asyncio.Runner()) as runner:
             while (run := self._claim_next()) is not None:
                 if run.handler.is_async:
@@ -49,7 +49,7 @@ class Drain:
         return self._results()
 
     async def run_async(self) -> list[Job]:
-        """Do that on the present event loop."""
+        """Run all due jobs on the current event loop."""
         while (run := self._claim_next()) is not None:
             if run.handler.is_async:
                 await self._run_async(run)
@@ -61,7 +61,7 @@ class Drain:
         self._prepare_handlers()
         if not self._handlers:
             return None
-        # So long that nobody has to keep it, even while a debugger stops the handler.
+        # The longest lease: no keeper extends it, and a debugger may stop the handler.
         request = ClaimRequest(
             types=tuple(self._handlers), lease=LONGEST_LEASE, worker=default_worker_name(), token=new_token()
         )
@@ -70,7 +70,7 @@ class Drain:
         return self._handlers[jobs[0].type].build_run(jobs[0], request, sent_at) if jobs else None
 
     def _prepare_handlers(self) -> None:
-        """Know every task, also one that another has only now imported."""
+        """Add handlers for tasks that were registered since the last job, for example by an import."""
         for type, task in self._jobs.tasks.items():
             if type not in self._handlers:
                 self._handlers[type] = TaskHandler(task, self._holder, self._jobs._arounds)
@@ -114,7 +114,7 @@ class Drain:
         self._raise_error(run, error)
 
     def _raise_error(self, run: Run, error: BaseException | None) -> None:
-        """Raise what a test has to know; what is no Exception, such as KeyboardInterrupt, in any case."""
+        """Raise the error of a task in the test; a BaseException such as KeyboardInterrupt also with raises=False."""
         if isinstance(error, asyncio.CancelledError) and run.stop_reason is StopReason.TIME_LIMIT:
             error = run.handler.timeout_error(run)
         if error is None or isinstance(error, Answer):
@@ -135,7 +135,7 @@ class Drain:
 
 
 async def _call_handler(run: Run) -> HandlerResult:
-    """Call the task of a run. Nothing leaves this: an event loop would not only hand on what is no Exception."""
+    """Call the task of a run and return its exception: an asyncio task that raised SystemExit would stop the loop."""
     try:
         return await run.handler.call_async(run), None
     except BaseException as exc:  # noqa: BLE001 - returned as a value

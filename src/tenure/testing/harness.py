@@ -1,4 +1,4 @@
-"""What the conformance suite has to be told about a store."""
+"""The adapter between the conformance suite and a store."""
 
 from abc import ABC, abstractmethod
 from typing import cast
@@ -9,39 +9,39 @@ from tenure.core.job import NewJob
 
 
 class ClaimingHarness(ABC):
-    """One store, empty at first, that jobs can be claimed from."""
+    """One store, initially empty, from which jobs can be claimed."""
 
     rounds: int = 60
-    """How often requests race for the same job. With fewer, a race that is seldom lost may go unnoticed."""
+    """How often requests race for one job. Fewer rounds may miss a rare race."""
 
     @abstractmethod
     def open(self, clock: StoreClock | None = None) -> Claiming:
-        """Return the store, or another handle on it; all of them see the same jobs.
+        """Return a handle on the store; all handles see the same jobs.
 
-        Within one test every call gives the same clock; None is the store's own.
+        All calls within a test pass the same clock; None is the store's own clock.
         """
 
     @abstractmethod
     def given_jobs(self, number: int, clock: StoreClock | None = None) -> list[str]:
-        """Put so many new jobs in it and return their ids in enqueue order.
+        """Store `number` new jobs and return their ids in enqueue order.
 
-        They are due now, of one queue and type, and alike but for their ids; with 5 attempts and 3 crashes.
+        The jobs are due now, have the same queue and type, and differ only in their ids; 5 attempts, 3 crashes.
         """
 
     def given_jobs_by(self, store: Claiming, number: int, clock: StoreClock | None = None) -> list[str]:  # noqa: ARG002
-        """Do the same through a handle that is open. Override it if jobs can be made so: opening another costs time."""
+        """Store jobs through an open handle. Override this if the handle can store jobs: it is faster than opening."""
         return self.given_jobs(number, clock)
 
     @abstractmethod
     def clear(self) -> None:
-        """Begin with an empty store again; the handles opened before are not used any more."""
+        """Empty the store. Handles opened before are not used again."""
 
 
 class Harness(ClaimingHarness):
-    """One store, empty at first, that jobs can be enqueued in."""
+    """One store, initially empty, in which jobs can be enqueued."""
 
     random_examples: int = 60
-    """How many sequences of random operations the store is compared with the reference over."""
+    """How many random sequences of operations are compared with the reference store."""
 
     @abstractmethod
     def open(self, clock: StoreClock | None = None) -> Backend: ...

@@ -1,4 +1,4 @@
-"""What the claims in a test share: nothing is done later, and nothing is left to chance."""
+"""The holder of claims in tests: synchronous progress, and a back-off without randomness."""
 
 from tenure.backends.protocol import Claiming
 from tenure.client.claim import Holder
@@ -9,7 +9,7 @@ from tenure.core.operations import Extension
 
 
 class ImmediateKeeper(Keeper):
-    """Tells the store at once what a handler reports, in the handler's own thread."""
+    """Sends progress to the store at once, in the thread of the handler."""
 
     def report(self, lease: Lease, progress: Progress) -> None:
         sent_at = ticks()
@@ -18,5 +18,5 @@ class ImmediateKeeper(Keeper):
 
 
 def holder_of(store: Claiming, backoff: Backoff) -> Holder:
-    """Return the holder of claims on this store. Their back-off is the longest that the policy allows."""
+    """Return the holder of claims on this store. The back-off is always the longest that the policy allows."""
     return Holder(store=store, keeper=ImmediateKeeper(store.extend), backoff=backoff, random=lambda: 1.0)

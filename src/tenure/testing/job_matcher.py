@@ -1,4 +1,4 @@
-"""The jobs that a test asks for: of a type, with some of their arguments, and perhaps with options."""
+"""Match jobs by task, arguments and options, for the assertions of a test queue."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from tenure.errors import ConfigurationError, TenureError
 from tenure.tasks.task import Call, Task
 
 AnyTask = Task[..., Any, Any] | Call[..., Any, Any] | AsyncTask[..., Any, Any] | AsyncCall[..., Any, Any] | str
-"""What names a task: itself, with options, the twin of either, or its type."""
+"""A task, a task with options, the async facade of either, or a type."""
 
 MOST_LISTED = 5
 
@@ -21,7 +21,7 @@ IGNORED_IF_NONE = {"delay", "id", "run_at"}
 
 
 class JobMatcher:
-    """An argument is as wanted if the task will get one that is equal, or if it is written as the same JSON."""
+    """Matches a job. An argument matches if the task receives an equal value, or if its JSON is the same."""
 
     def __init__(self, tasks: Mapping[str, Task[..., Any, Any]], target: AnyTask, arguments: Mapping[str, Any]) -> None:
         task, options = _task_and_options(tasks, target)
@@ -45,7 +45,7 @@ class JobMatcher:
         return job.type == self.type and not self._count_differences(job)
 
     def describe_nearest(self, jobs: Sequence[Job]) -> str:
-        """Return the jobs of this type, those first that miss least; if there are none, the types that there are."""
+        """Describe the jobs of this type, best match first; without any, the types that were enqueued."""
         same = sorted((job for job in jobs if job.type == self.type), key=self._count_differences)
         if same:
             return f"found:{_format_lines([_format_job(job, self._differing_options(job)) for job in same])}"
@@ -53,12 +53,12 @@ class JobMatcher:
         return f"only jobs of type {types} were enqueued" if types else "no job was enqueued"
 
     def _count_differences(self, job: Job) -> int:
-        """Return how many of the arguments and options are otherwise."""
+        """Return how many arguments and options differ."""
         arguments = sum(not self._has_argument(job, name, value) for name, value in self._arguments.items())
         return arguments + len(self._differing_options(job))
 
     def _differing_options(self, job: Job) -> dict[str, Any]:
-        """Return what the job has in place of the options that are wanted."""
+        """Return the values of the job for the options that differ."""
         options = _job_options(job)
         return {name: options[name] for name, value in self._options.items() if options[name] != value}
 
@@ -71,18 +71,18 @@ class JobMatcher:
                 return True
             written = encode_payload({name: self._write({**given, name: value})[name]})
         except TenureError:
-            # A payload that does not fit the task any more, or a value that could never have been enqueued.
+            # The payload no longer fits the task, or the expected value could not have been enqueued.
             return False
         return bool(decode(written)[name] == job.payload[name])
 
 
 def format_call(type: str, arguments: Mapping[str, Any]) -> str:
-    """Return a job as the call that it stands for."""
+    """Format a job as a call of its task."""
     return f"{type}({', '.join(f'{name}={checks.short_repr(value)}' for name, value in arguments.items())})"
 
 
 def format_jobs(jobs: Sequence[Job]) -> str:
-    """Return the jobs as lines, if they are not too many."""
+    """Format the first few jobs, one a line."""
     return _format_lines([_format_job(job) for job in jobs])
 
 
@@ -104,7 +104,7 @@ def _format_options(options: Mapping[str, Any]) -> str:
 def _task_and_options(
     tasks: Mapping[str, Task[..., Any, Any]], target: AnyTask
 ) -> tuple[Task[..., Any, Any] | str, Mapping[str, Any]]:
-    """Return the task, or the type of one that is not registered here, and the options."""
+    """Return the task and its options; for a type without a registered task, the type."""
     if isinstance(target, AsyncTask | AsyncCall):
         target = target.sync
     match target:
@@ -119,7 +119,7 @@ def _task_and_options(
 
 
 def _normalised_options(type: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options in the form in which a job has them."""
+    """Return the options in the form that a stored job has."""
     record = NewJob(type, **options).record("wanted")
     return {
         name: getattr(record, name)

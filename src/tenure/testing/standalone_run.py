@@ -1,4 +1,4 @@
-"""A run without a worker, for a task that asks for `tenure.current()` and is called by a test."""
+"""A run without a worker, for tests that call a task which uses `tenure.current()`."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,26 +20,26 @@ from tenure.testing.holder import holder_of
 
 
 class HeldRun(Run):
-    """A `Run` as a worker has it, and what can happen to one."""
+    """A `Run` outside a worker, with methods to cancel it or lose its claim."""
 
     __slots__ = ()
 
-    # No task is called, so there is no policy of one.
+    # There is no handler, so no policy of a task applies.
     settlement_for_error = Claim.settlement_for_error
 
     @property
     def stored(self) -> Job:
-        """The job as the store shows it now, with the progress that was reported and the way in which it ended."""
+        """The job as it is in the store now, with its progress and outcome."""
         (job,) = self._holder.store.find(Query(ids=(self.id,))).jobs
         return job
 
     def ask_to_cancel(self) -> None:
-        """Ask for the job to be cancelled, as an operator does; the run knows at once."""
+        """Request a cancel, as an operator does. `cancel_requested` is true at once."""
         self._holder.store.move([self.id], Move.CANCEL)
         self.extend()
 
     def lose(self) -> None:
-        """Take the job away, as when its lease ran out: from now on every ending raises `ClaimLost`."""
+        """Reap the claim, as if its lease had expired. Every later settlement raises `ClaimLost`."""
         self._holder.store.reap(worker=self.job.worker)
         with suppress(ClaimLost):
             self.extend()
@@ -49,9 +49,9 @@ class HeldRun(Run):
 def claim(
     type: str = "test", payload: Mapping[str, Any] | None = None, *, attempt: int = 1, **options: Unpack[Options]
 ) -> Iterator[HeldRun]:
-    """Hold a job that is in no store but this block's own; inside the block it is `tenure.current()`.
+    """Hold a job in a private in-memory store; inside the block `tenure.current()` returns its run.
 
-    The options are those of `Jobs.enqueue`; `attempt` says which one this is. Nothing is settled on leaving.
+    The options are those of `Jobs.enqueue`; `attempt` is the number of the attempt. The exit settles nothing.
     """
     clock = Clock(datetime.now(UTC))
     store = Memory(clock=clock)

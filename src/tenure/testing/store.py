@@ -1,6 +1,6 @@
-"""The store of a rehearsal: in memory, and yet it takes what is said to be part of a transaction of the caller's.
+"""The store of a test queue: in memory, but it accepts `connection=`.
 
-The transaction is in another place, so it is done at once: in a rehearsal nothing of it is undone by a rollback.
+The caller's transaction is in another database: each operation takes effect at once, and no rollback undoes it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class ImmediateStore(Memory):
 
 @dataclass(frozen=True, slots=True)
 class ImmediateTransaction:
-    """Does each operation at once."""
+    """Applies each operation at once, outside any transaction."""
 
     store: Memory
 

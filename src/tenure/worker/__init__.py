@@ -1,4 +1,4 @@
-"""Runs tasks, and the rows of tables: claims them, calls their functions, settles by how these ended."""
+"""Claim jobs and table rows, call their handlers, and settle each job by the handler's result."""
 
 from tenure.signals import stopped_by_signals
 from tenure.worker.async_worker import AsyncWorker

@@ -1,7 +1,7 @@
-"""Slots for async tasks: long-lived coroutines on the event loop.
+"""Run async tasks in slots: long-lived asyncio tasks on the event loop.
 
-A slot runs one job after the other, so that no task of the event loop is made for each. It must not carry anything from
-one run to the next: a slot whose context variables a handler changed, or which was cancelled, is replaced.
+A slot runs one job after another, which saves creating an asyncio task for each job. State must not leak from one run
+to the next: a slot is replaced if a handler changed its context variables or if it was cancelled.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _MISSING = object()
 log = logging.getLogger(__name__)
 
 YIELD_INTERVAL = 0.005
-"""Seconds that a slot runs handlers which never wait, before it lets others have their turn."""
+"""Seconds that a slot runs handlers that never wait, before it yields to the event loop."""
 
 
 class AsyncExecutor:
-    """Used in the thread of the loop, but for `hand_over` and `stop`, which any thread may call."""
+    """Used in the thread of the event loop only, except `submit` and `stop`, which any thread may call."""
 
     def __init__(
         self,
@@ -44,27 +44,27 @@ class AsyncExecutor:
         self._slots: set[ExecutorSlot] = set()
 
     def submit(self, runs: Sequence[Run]) -> None:
-        """Have these runs begun."""
+        """Start these runs."""
         self._call_in_loop(self._start, runs)
 
     def stop(self, run: Run, reason: StopReason) -> None:
-        """Cancel the handler of this run, if it still runs."""
+        """Cancel the handler of this run, if it is still running."""
         self._call_in_loop(self.stop_in_loop, run, reason)
 
     def stop_in_loop(self, run: Run, reason: StopReason) -> None:
-        """Do that, in the thread of the loop."""
+        """Like `stop`, for callers in the thread of the event loop."""
         run.stop_reason = reason
         if isinstance(run.slot, ExecutorSlot):
             run.slot.task.cancel(reason)
 
     def add(self, run: Run, *, is_started: bool = False) -> None:
-        """Have a run in a slot of its own."""
+        """Start a run in a new slot."""
         slot = ExecutorSlot(self, run, is_started=is_started)
         self._slots.add(slot)
         slot.task.add_done_callback(lambda _: self._slots.discard(slot))
 
     async def close(self) -> None:
-        """End the slots that are idle. A handler that does not end is left to the loop."""
+        """End the idle slots. A handler that does not end stays on the event loop."""
         tasks = [slot.task for slot in self.idle]
         for task in tasks:
             task.cancel()
@@ -74,7 +74,7 @@ class AsyncExecutor:
         try:
             self.loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
-            # The loop is closed: nothing runs there any more, and what was held is released at the end.
+            # The loop is closed, so no handler runs there. The claimer releases the jobs when the worker stops.
             log.debug("event loop of the worker is closed")
 
     def _start(self, runs: Sequence[Run]) -> None:
@@ -88,7 +88,7 @@ class AsyncExecutor:
 
 
 class ExecutorSlot:
-    """Runs the jobs that it is given, and those that it finds on the board after them."""
+    """Run the assigned jobs, and after each the next job of the run queue."""
 
     __slots__ = ("_assigned", "_executor", "task")
 
@@ -100,7 +100,7 @@ class ExecutorSlot:
         )
 
     def assign(self, run: Run) -> bool:
-        """Have it run here; not if somebody has cancelled this slot."""
+        """Run a job in this slot. Return False if the slot was cancelled."""
         if self._assigned.done():
             return False
         self._assigned.set_result(run)
@@ -133,7 +133,7 @@ class ExecutorSlot:
             is_started = False
 
     async def _run(self, run: Run, now: float) -> bool:
-        """Run a handler to its end, and return whether this slot is as it was before."""
+        """Run a handler to its end; return whether the slot is clean and can be used again."""
         handler, executor = run.handler, self._executor
         run.slot, run.started_at = self, now
         CURRENT_RUN.set(run)
@@ -166,7 +166,7 @@ class ExecutorSlot:
         return _is_same_context(copy_context(), before) and not self.task.cancelling()
 
     async def _resolve_transaction(self, run: Run, error: BaseException | None) -> None:
-        """Settle a run whose handler did so in a transaction of its own, by what became of that."""
+        """Find out whether the transaction in which the handler settled its run was committed."""
         try:
             await run_in_new_thread(lambda: run.settle_on_exit(error))
         except Exception as exc:  # noqa: BLE001 - logged; there is no caller to raise to
@@ -191,7 +191,7 @@ class ExecutorSlot:
 
 
 def _is_same_context(one: Context, other: Context) -> bool:
-    """Tell whether all variables are the same objects; what they are equal to is for their owners to know."""
+    """Return whether all variables hold the same objects. Compared by identity, since `==` would run user code."""
     if len(one) != len(other):
         return False
     for variable, value in one.items():  # noqa: SIM110 - runs for every job; a loop is faster

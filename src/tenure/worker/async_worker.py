@@ -1,4 +1,4 @@
-"""A worker on an event loop of the caller's."""
+"""Run a worker on the caller's event loop."""
 
 import asyncio
 from functools import partial
@@ -14,10 +14,10 @@ from tenure.worker.worker import ALREADY_RUN, Worker
 
 
 class AsyncWorker:
-    """A worker beside what else runs on the event loop. As an async block, it ends with the block."""
+    """A worker that shares the caller's event loop. Use it as an async block: the worker stops when the block ends."""
 
     sync: Worker
-    """The worker itself, once the block is entered."""
+    """The worker, set when the block is entered."""
 
     def __init__(self, sources: Sources, options: WorkerOptions) -> None:
         self._build_worker = partial(Worker, sources, options)
@@ -26,7 +26,7 @@ class AsyncWorker:
     async def __aenter__(self) -> Self:
         if self._serving is not None:
             raise ConfigurationError(ALREADY_RUN)
-        # In a thread: it opens the store.
+        # In a thread, because the constructor opens the store.
         self.sync = await run_in_new_thread(self._build_worker)
         self._serving = asyncio.create_task(self.sync.serve(), name="tenure-worker")
         try:
@@ -46,14 +46,14 @@ class AsyncWorker:
 
     @property
     def name(self) -> str:
-        """The name under which it claims: no other worker has it."""
+        """The unique name under which the worker claims."""
         return self.sync.name
 
     @property
     def summary(self) -> Summary:
-        """What it did so far."""
+        """Counts of the runs that have ended so far."""
         return self.sync.summary
 
     def stop(self, *, now: bool = False) -> None:
-        """Claim no more, and end when the handlers have ended or the grace is over; `now`, without waiting."""
+        """Stop claiming, and end when the handlers have ended or the grace period is over; with `now`, do not wait."""
         self.sync.stop(now=now)

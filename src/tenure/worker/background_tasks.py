@@ -1,4 +1,4 @@
-"""What a worker does beside running jobs, now and then: one thread for all of it."""
+"""Run the periodic background tasks of a worker in one thread."""
 
 import logging
 import math
@@ -12,17 +12,17 @@ from tenure.worker.wakeup import Wakeup
 log = logging.getLogger(__name__)
 
 RETRY_DELAY = 2.0
-"""Seconds after which a duty that failed is tried again."""
+"""Seconds before a failed task is retried."""
 
 
 class BackgroundTask(Protocol):
     def __call__(self) -> float:
-        """Do it, and return after how many seconds it is to be done again."""
+        """Run the task; return the seconds until the next run."""
         ...
 
 
 class BackgroundTasks:
-    """Does each duty when its time has come, the first time at once."""
+    """Run each task when it is due; the first time at once."""
 
     def __init__(self, tasks: Sequence[BackgroundTask]) -> None:
         self._due_at = dict.fromkeys(tasks, ticks())
@@ -37,13 +37,13 @@ class BackgroundTasks:
             if self._is_closed:
                 return
             if self._due_at[task] <= ticks():
-                # Before it is done: it may be hurried meanwhile.
+                # Before the task runs: `run_now` may be called meanwhile.
                 self._due_at[task] = math.inf
                 next_at = ticks() + self._run_task(task)
                 self._due_at[task] = min(self._due_at[task], next_at)
 
     def run_now(self, *tasks: BackgroundTask) -> None:
-        """Have these done now. It may be called from anywhere, even a signal handler."""
+        """Run these tasks as soon as possible. Safe in any thread and in a signal handler."""
         for task in tasks:
             self._due_at[task] = ticks()
         self._wakeup.set()

@@ -1,9 +1,9 @@
-"""Claims jobs for the slots and settles what they ended, both in one round trip wherever possible.
+"""Claim jobs for the executors and settle ended runs, in one round trip wherever possible.
 
-From several sources it claims in turn, each time from another first, until it has as many as it wants in all.
+With several sources, each round of claims starts at the next source and ends when the limit is reached.
 
-One thread does all of this. It is also the one that sees the worker to its end: it claims no more, waits for the
-handlers, gives back what they leave, and is the last to speak to the stores.
+One thread does all of this. The same thread shuts the worker down: it stops claiming, waits for the handlers, releases
+unfinished jobs, and sends the last settlements.
 """
 
 import logging
@@ -32,21 +32,21 @@ from tenure.worker.work_source import WorkSource
 log = logging.getLogger(__name__)
 
 SETTLE_BATCH_SIZE = 128
-"""How many endings are enough for a trip of their own."""
+"""Number of settlements that are sent without waiting for a claim."""
 SETTLE_BATCH_DELAY = 0.005
-"""Seconds that an ending may wait for others, while the slots have enough to do."""
+"""Seconds that a settlement may wait for others to share its round trip, while the slots are busy."""
 MAX_BUFFER_TIME = 1.0
-"""Seconds that a job may wait here for a slot. After that others may have it."""
+"""Seconds that a job may stay buffered. Then it is released for other workers."""
 INTERRUPT_TIMEOUT = 2.0
-"""Seconds that handlers which were cancelled or interrupted have to end."""
+"""Seconds that cancelled or interrupted handlers have to end."""
 MAX_IDLE_WAIT = 1.0
-"""Seconds after which it turns, even if nothing happened."""
+"""Longest wait of the claimer, in seconds, if no wake-up arrives."""
 FINAL_SETTLE_TIMEOUT = 5.0
-"""Seconds that a worker which has ended tries to tell the store what it did."""
+"""Seconds for which a stopping worker tries to send its last settlements."""
 
 
 class Claimer:
-    """Made for one worker; `run` is its thread. `stop` may be called from anywhere, even a signal handler."""
+    """The claimer of one worker; `run` is the thread. `stop` is safe in any thread and in a signal handler."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Claimer:
 
     @property
     def has_abandoned(self) -> bool:
-        """Whether some handler did not end with the worker."""
+        """Whether a handler was still running when the worker ended."""
         return bool(self._abandoned)
 
     @property
@@ -102,33 +102,33 @@ class Claimer:
         return self._stopping_since is not None
 
     def settle(self, run: Run, settlement: Settlement | None) -> None:
-        """Take in how a run ended. The slot is free: what is to be done about it is done here."""
+        """Queue the settlement of an ended run. The executor slot is free at once; the claimer thread sends it."""
         if not run.is_in_this_process():
-            # A process that a handler forked, and that came back from it: it would run the jobs of others.
+            # A handler forked, and the child process returned from it: the child must not run jobs of the parent.
             os._exit(1)
         if run not in self._abandoned:
             run.handler.source.unsent.append((run, settlement))
             self._wakeup.set()
 
     def notify_idle_slot(self) -> None:
-        """Hear that a slot has nothing to do."""
+        """Record that an executor slot is idle, and wake the claimer."""
         self._slot_idle.set()
         self._wakeup.set()
 
     def request_poll(self, source: WorkSource | None = None) -> None:
-        """Look whether a source has something, since it may; without one, each of them."""
+        """Make the claimer poll a source, or all sources."""
         for each in self._sources if source is None else [source]:
             each.may_have_jobs = True
         self._wakeup.set()
 
     def quiet(self) -> None:
-        """Claim no more, and end when the handlers have, however long they take."""
+        """Stop claiming, and end when the handlers have ended, without a time limit."""
         if self._stopping_since is None:
             self._stopping_since = ticks()
         self._wakeup.set()
 
     def stop(self, *, now: bool = False) -> None:
-        """Claim no more, and end when the handlers have; at the end of the grace, or `now`, without them."""
+        """Stop claiming, and end when the handlers have ended or the grace period is over; with `now`, do not wait."""
         self.quiet()
         self._grace_ends_at = min(self._grace_ends_at, ticks() + self._grace)
         self._skips_grace = self._skips_grace or now
@@ -139,7 +139,7 @@ class Claimer:
             while self._stopping_since is None:
                 self._run_once()
         except BaseException:
-            # What it holds must not be kept by the keeper when nobody is left to settle it.
+            # Release all claims: otherwise the keeper thread would extend leases that no thread settles.
             self.stop(now=True)
             self._shut_down()
             raise
@@ -159,7 +159,7 @@ class Claimer:
         self._send_final_settlements()
 
     def _run_once(self) -> None:
-        """Do what there is to do, or wait until there is something."""
+        """Make the next round trip, or wait until one is needed."""
         now = self.last_iteration_at = ticks()
         if self.is_loop_blocked or self._run_queue.has_buffered_since(now - MAX_BUFFER_TIME):
             self._release_buffered()
@@ -181,7 +181,7 @@ class Claimer:
         elif not self._wakeup.wait(
             min(MAX_BUFFER_TIME / 4 if self._run_queue.buffered else MAX_IDLE_WAIT, self._shortest_retry_delay(now))
         ):
-            # Nobody said that there is something, but who would have said so may be gone.
+            # No wake-up arrived, but the poller may have died; poll anyway.
             self.request_poll()
 
     def _is_drained(self) -> bool:
@@ -190,11 +190,11 @@ class Claimer:
         return not any(source.has_pending for source in self._sources)
 
     def _shortest_retry_delay(self, now: float) -> float:
-        """Return after how many seconds a source is to be asked again that did not answer."""
+        """Return the seconds until the next retry of an unavailable source."""
         return min((rest for source in self._sources if (rest := source.retry_delay(now))), default=MAX_IDLE_WAIT)
 
     def _claim_limit(self) -> int:
-        """Return how many jobs to claim."""
+        """Return how many jobs to claim now."""
         if self._stopping_since is not None:
             return 0
         prefetch = 0 if self._quarantine.has_suspects else self._prefetch.size
@@ -204,15 +204,15 @@ class Claimer:
         return self._quarantine.limit(max(0, min(LARGEST_BATCH, free + prefetch)))
 
     def _round_trip(self, claim_limit: int) -> None:
-        """Ask the sources what there is to be asked; one that did not answer the last time, the same again."""
+        """Settle and claim on each source in one round trip; resend the previous request where it failed."""
         started_at = ticks()
         runs: list[Run] = []
         claimed: list[WorkSource] = []
         has_response = False
-        # Not with a trip that only settles: the same one could be first each time that something is claimed.
+        # Rotate only when claiming: if settling rotated too, the same source could come first at every claim.
         self._rotation += claim_limit > 0
         for source in self._ready_sources(started_at):
-            # One that had nothing is watched. To one that is told something anyway, a claim costs no trip.
+            # A poller watches each source that had no jobs. With settlements to send, a claim costs no extra trip.
             may_claim = source.may_have_jobs or source.unsent or self._drain
             left = max(0, claim_limit - len(runs)) if may_claim else 0
             request = source.next_request(left, started_at, is_loop_blocked=self.is_loop_blocked)
@@ -231,12 +231,12 @@ class Claimer:
         if claimed:
             self._start_unexpired(runs)
             self._arm_idle_pollers(claimed)
-        # If handlers have settled all of it by themselves, nobody was asked: that does not tell how long a trip takes.
+        # If the handlers settled all runs themselves, no request was sent: there is no round trip to measure.
         if has_response:
             self._record_round_trip(started_at)
 
     def _ready_sources(self, now: float) -> Iterator[WorkSource]:
-        """Yield the sources that are to be asked, each time another first; but first one that waits to be alone."""
+        """Yield the sources without a pending retry, in rotation; a source with a job to be isolated comes first."""
         count = len(self._sources)
         first = self._quarantine.isolates_for
         start = self._rotation if first is None else self._sources.index(first)
@@ -246,7 +246,7 @@ class Claimer:
                 yield source
 
     def _record_round_trip(self, started_at: float) -> None:
-        # From start to start: what is sent with a trip had ended since the last one began, much of it while that ran.
+        # Measured from start to start: the settlements in this trip accumulated during the previous one.
         self._prefetch.record(
             ended=self._ended_since_trip, elapsed=started_at - self._last_round_trip_at, round_trip=ticks() - started_at
         )
@@ -262,7 +262,7 @@ class Claimer:
         return runs
 
     def _start_unexpired(self, runs: Sequence[Run]) -> None:
-        # All of them together, so that the next claim does not find some of them expired, and count a crash.
+        # Release all expired runs before the next claim: that claim would reap them and count a crash.
         now = ticks()
         self._release([run for run in runs if run.lease.valid_until <= now])
         runs = [run for run in runs if now < run.lease.valid_until]
@@ -272,16 +272,16 @@ class Claimer:
             self._start(runs)
 
     def _arm_idle_pollers(self, claimed: Sequence[WorkSource]) -> None:
-        """Have those watched that had no more to give."""
+        """Arm the pollers of the sources that had no more jobs."""
         for source in claimed:
             source.may_have_jobs = source.may_have_jobs or self._quarantine.is_isolating
-            # While the loop stands still, the store has jobs that are not to be claimed, and waiting there would not
-            # wait.
+            # While the event loop is blocked, the store may have async jobs that must not be claimed: the poller would
+            # return at once.
             if not source.may_have_jobs and not self._drain and not self.is_loop_blocked:
                 self._arm_poller(source)
 
     def _start(self, runs: Sequence[Run]) -> None:
-        """Begin what may begin, after the rest was given back: it may be the last thing that this process does."""
+        """Release the runs that may not start, then start the others: a started job may crash this process."""
         buffered = self._run_queue.take_back_buffered() if any(run.job.crashes for run in runs) else []
         admitted = self._quarantine.admit(runs)
         rest = [*buffered, *(run for run in runs if run not in admitted)] if len(admitted) < len(runs) else buffered
@@ -294,7 +294,7 @@ class Claimer:
         for source in self._sources:
             own = [run for run in runs if run.handler.source is source]
             if own:
-                # The hint leads past them, and the next claim is meant to find them.
+                # The hint points past the released jobs; the next claim must find them.
                 source.reset_hint()
                 self._release_now_to(source, own)
 
@@ -310,7 +310,7 @@ class Claimer:
         source.keeper.end(*(run.lease for run in runs))
 
     def _on_lost_or_cancelled(self, lease: Lease) -> None:
-        """Tell a handler that its claim is lost, or is to be cancelled. This is called by the keeper."""
+        """Stop a handler whose claim is lost or cancelled. The keeper thread calls this."""
         run = self._run_queue.find_by_lease(lease)
         if run is not None:
             self._interrupt(run, StopReason.LOST if lease.is_lost else StopReason.CANCEL)
@@ -331,7 +331,7 @@ class Claimer:
             self.summary.record(outcome, len(list(same)))
 
     def _end_leases(self, source: WorkSource) -> None:
-        """Keep no more what has ended, now that the store knows."""
+        """Stop extending the leases of runs whose settlement the store has confirmed."""
         for run, settlement in source.unconfirmed:
             if settlement is None and run.outcome is None:
                 self._record_lost(run)
@@ -351,7 +351,7 @@ class Claimer:
         log.warning("outcome of job %s discarded: its claim was lost", run.id, extra=job_log_fields(run.job))
 
     def _log_ended_runs(self, runs: Iterable[Run]) -> None:
-        # Once for all of them: a job that is not told about must not cost anything.
+        # Checked once for all runs: if DEBUG is off, logging must cost nothing per job.
         if not log.isEnabledFor(logging.DEBUG):
             return
         now = ticks()
@@ -379,7 +379,7 @@ class Claimer:
             run.handler.source.unsent.append((run, build_release(run.lease.hold)))
 
     def _wait_for_handlers(self, until: Callable[[], float]) -> None:
-        # Asked for each time: one that retires may be told to stop.
+        # `until` is called each time: `stop` may shorten the time of a quiet worker.
         while self._run_queue.running and not self._skips_grace and (now := ticks()) < until():
             self.last_iteration_at = now
             if any(source.has_pending and not source.retry_delay(now) for source in self._sources):
@@ -388,7 +388,7 @@ class Claimer:
                 self._wakeup.wait(min(MAX_IDLE_WAIT, self._shortest_retry_delay(now), max(0.0, until() - ticks())))
 
     def _abandon_handlers(self) -> None:
-        """Cancel and interrupt what still runs, and give back what does not end."""
+        """Cancel or interrupt the running handlers, and release the jobs of handlers that do not end."""
         for run in self._run_queue.started_runs():
             self._interrupt(run, StopReason.SHUTDOWN)
         self._skips_grace = False

@@ -1,4 +1,4 @@
-"""A function as a worker calls it, and what follows from how that ended."""
+"""Call the function of a task or table, and derive the settlement from its result."""
 
 import asyncio
 import logging
@@ -33,12 +33,12 @@ _build_hold = fast_constructor(Hold)
 
 
 class Handler(ABC):
-    """One a function and worker. It decides nothing about when and where it runs."""
+    """The handler of one task or table in one worker. The executors decide when and where it runs."""
 
     __slots__ = ("_encode", "_function", "_give_up_on", "_timeout", "arounds", "holder", "is_async", "source", "type")
 
     source: "WorkSource"
-    """Where its jobs come from, in a worker."""
+    """The work source of its jobs."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Handler(ABC):
 
     @abstractmethod
     def _call_function(self, run: Run) -> Any:
-        """Call the function for a run; an async one returns what is to be awaited."""
+        """Call the function for a run; an async function returns an awaitable."""
 
     def build_run(
         self, job: Job, request: ClaimRequest, sent_at: float, on_lost_or_cancelled: LeaseCallback | None = None
     ) -> Run:
-        """Return the run of a job that was claimed by a request, sent at that moment."""
+        """Return the run of a job claimed by a request that was sent at `sent_at`."""
         run = Run(self.holder, job, build_lease(job, request, sent_at, on_lost_or_cancelled))
         run.handler = self
         return run
@@ -75,7 +75,7 @@ class Handler(ABC):
         return self._timeout if job.timeout is None else job.timeout
 
     def timeout_error(self, run: Run) -> TimeoutError:
-        """Return what is recorded of a run that was stopped by its time limit."""
+        """Return the error recorded for a run that was stopped by its time limit."""
         return TimeoutError(f"{self.type!r} exceeded its time limit of {self.time_limit(run.job):g} seconds")
 
     def call(self, run: Run) -> Any:
@@ -94,7 +94,7 @@ class Handler(ABC):
             return self._reject_coroutine(self._call_function(run))
 
     def call_async(self, run: Run) -> Awaitable[Any]:
-        """Call an async task; what is returned has to be awaited."""
+        """Call an async task; return an awaitable."""
         if self.arounds:
             return self._call_within_blocks(run)
         awaitable: Awaitable[Any] = self._call_function(run)
@@ -119,9 +119,9 @@ class Handler(ABC):
         return value
 
     def settlement_for(self, run: Run, value: Any, error: BaseException | None) -> Settlement | None:
-        """Return the settlement that follows from what the task returned or raised; None if there is nothing to settle.
+        """Return the settlement for the result or the exception of the task.
 
-        That is so if the handler has settled the run by itself, or has lost it.
+        Return None if the handler has settled the run itself, or has lost it.
         """
         if run.is_settled or run.lease.is_over:
             if error is not None and run.is_settled:
@@ -136,7 +136,7 @@ class Handler(ABC):
         try:
             return self._settlement_for_result(run, value) if error is None else self.settlement_for_error(run, error)
         except BaseException:
-            # Not to be blamed on the job, but it must not be held for ever, nor be tried for ever.
+            # A fault of the worker, not of the job; but the job must be neither held nor retried for ever.
             log.exception("job %s: could not determine the outcome", run.id, extra=job_log_fields(run.job))
             return run.failure("the worker could not determine the outcome; see its log")
 
@@ -155,7 +155,7 @@ class Handler(ABC):
         return settlement
 
     def settlement_for_error(self, run: Run, error: BaseException) -> Settlement:
-        """Return the settlement that follows from what the task raised."""
+        """Return the settlement for an exception of the task."""
         if run.is_own_loss(error):
             return transitions.build_release(run.lease.hold)
         if isinstance(error, Answer) or is_ctrl_c(error):
@@ -177,17 +177,17 @@ class Handler(ABC):
                 return transitions.build_cancellation(run.lease.hold)
             case StopReason.TIME_LIMIT:
                 error = self.timeout_error(run)
-                # Its traceback says where the handler was.
+                # The traceback of the cause shows where the handler was.
                 error.__cause__ = _trim_traceback(cause)
                 settlement = run.failure(error, final=isinstance(error, self._give_up_on))
                 self._log_failure(run, settlement, error)
                 return settlement
             case StopReason.LOST | StopReason.SHUTDOWN:
-                # Of a lost one, if nobody has taken it over yet: then it is not taken for a crash.
+                # A lost claim too: if no worker has taken the job over yet, releasing it avoids a crash count.
                 return transitions.build_release(run.lease.hold)
 
     def _log_dropped_result(self, run: Run, value: Any) -> None:
-        # Not the result itself, which nobody asked to have in a log.
+        # Never log the result itself: it may be confidential.
         log.error(
             "job %s (%s) completed, but its result was dropped: cannot encode %s as JSON by the annotation",
             run.id,
@@ -222,7 +222,7 @@ class Handler(ABC):
 
 
 class TaskHandler(Handler):
-    """One a task and worker."""
+    """Call a task with the payload as keyword arguments."""
 
     __slots__ = ("_bind_payload",)
 
@@ -238,24 +238,24 @@ class TaskHandler(Handler):
 
 
 def build_lease(job: Job, request: ClaimRequest, sent_at: float, on_lost_or_cancelled: LeaseCallback | None) -> Lease:
-    """Return the lease of a job that was claimed by a request, sent at that moment."""
+    """Return the lease of a job claimed by a request that was sent at `sent_at`."""
     return Lease(_build_hold(job.id, job.fence, request.token), request.lease, sent_at, on_lost_or_cancelled, job)
 
 
 def is_ctrl_c(error: BaseException | None) -> TypeGuard[KeyboardInterrupt]:
-    """Whether somebody pressed Ctrl-C: that comes to the main thread alone. Elsewhere a task raised it by itself."""
+    """Return whether the error is a Ctrl-C. Python raises it in the main thread only; elsewhere a task raised it."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def error_for_log(error: BaseException) -> str:
-    """Return an error as a line in a log says it. What is wrong with a payload or a result would show parts of it."""
+    """Return an error as text for the log, without the details of InvalidPayload, which may show the payload."""
     if isinstance(error, InvalidPayload):
         return "InvalidPayload: the payload or the result does not match the annotations; see the errors of the job"
     return summarize_exception(error)
 
 
 def _trim_traceback(error: BaseException) -> BaseException:
-    """Return the error with a traceback that begins in the code of the user."""
+    """Return the error with a traceback that begins in the user's code."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("tenure."):
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""The worker's signs of life, and its word about jobs that nobody takes."""
+"""Register the worker in the store with heartbeats, and warn of types that no worker handles."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_INTERVAL = 5.0
 REGISTRATION_TTL = 30.0
-"""Seconds that a silent worker is still shown."""
+"""Seconds after the last heartbeat for which a worker stays registered."""
 UNHANDLED_CHECK_INTERVAL = 60.0
 
 
@@ -26,7 +26,7 @@ class Registration:
         self._is_stopping = is_stopping
 
     def refresh(self) -> float:
-        """Give a sign of life; return when the next is due."""
+        """Send a heartbeat; return the seconds until the next one."""
         concurrency = 0 if self._is_stopping() else self._heartbeat.concurrency
         self._store.beat(
             replace(self._heartbeat, concurrency=concurrency, quiet_for=self._quiet_for()), REGISTRATION_TTL
@@ -41,7 +41,7 @@ class Registration:
 
 
 class UnhandledTypes:
-    """Tells once of each queue and type that has due jobs and no worker."""
+    """Warn once of each queue and type that has due jobs and no live worker."""
 
     def __init__(self, store: Backend) -> None:
         self._store = store

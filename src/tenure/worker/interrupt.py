@@ -1,6 +1,6 @@
-"""Raise an exception in a thread that runs someone else's code.
+"""Raise an exception in a thread that runs user code.
 
-The interpreter raises it between two steps of Python code, not inside a call that waits in the operating system.
+The interpreter raises it between two bytecode instructions, not during a system call that blocks.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from tenure.client.run import TaskInterrupted
 
 
 class Interruptible:
-    """One call in the present thread, which another thread may interrupt once. What is raised never leaves the call."""
+    """One call in the current thread, which another thread may interrupt once. The exception never leaves `run`."""
 
     __slots__ = ("_is_in_call", "_lock", "_thread", "_was_interrupted")
 
@@ -23,7 +23,7 @@ class Interruptible:
         self._was_interrupted = False
 
     def interrupt(self) -> None:
-        """Raise `Interrupted` in the call, unless it has ended or was interrupted; one to come does not begin."""
+        """Raise `TaskInterrupted` in the call, unless it has ended or was interrupted. A later call does not start."""
         with self._lock:
             if self._is_in_call:
                 self._is_in_call = False
@@ -31,10 +31,10 @@ class Interruptible:
             self._was_interrupted = True
 
     def run(self, function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        """Return what the function returned, and what it raised."""
+        """Call the function; return the result and the exception."""
         value, error = None, None
         try:
-            # The inner one is for what the function raises, the outer for an interrupt that comes when it has ended.
+            # The inner `try` catches exceptions of the function, the outer one an interrupt that arrives after its end.
             try:
                 self._enter_call()
                 value = function()
@@ -52,7 +52,7 @@ class Interruptible:
             self._is_in_call = True
 
     def _leave_call(self) -> None:
-        """Let nobody interrupt any more, and take back what was sent and has not come."""
+        """Prevent further interrupts, and clear one that was set and has not been raised yet."""
         with self._lock:
             was_interrupted, self._is_in_call = not self._is_in_call, False
         if was_interrupted:

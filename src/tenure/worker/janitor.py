@@ -1,4 +1,4 @@
-"""Forgets finished jobs that are old enough."""
+"""Purge finished jobs that are older than their retention."""
 
 import random
 
@@ -7,9 +7,9 @@ from tenure.client.retention import Retention
 from tenure.core.operations import LARGEST_BATCH, Purge
 
 PURGE_INTERVAL = 60.0
-"""Seconds between two visits, more or less: workers that were started together shall not come together."""
+"""Seconds between two purges, with jitter, so that workers started together do not purge together."""
 MAX_BATCHES = 10
-"""How many batches one visit forgets at most of each state; then the next comes sooner."""
+"""Largest number of batches deleted per state in one purge. If more is left, the next purge comes sooner."""
 
 
 class Janitor:
@@ -18,7 +18,7 @@ class Janitor:
         self._retention = retention
 
     def purge(self) -> float:
-        """Forget a bounded number of jobs; return when to come again."""
+        """Delete a bounded number of jobs; return the seconds until the next purge."""
         is_more_left = False
         for state, seconds in self._retention.by_state():
             purge = Purge(older_than=seconds, states=frozenset({state}))

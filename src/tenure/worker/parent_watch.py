@@ -1,6 +1,6 @@
-"""Stop a worker when whoever started it is gone.
+"""Stop a worker when its parent process dies.
 
-A lifeline is the end of a pipe that ends with the process at the other end, whatever ended that.
+The child holds the read end of a pipe. The pipe reaches its end when the parent exits, for whatever reason.
 """
 
 import logging
@@ -17,10 +17,10 @@ log = logging.getLogger(__name__)
 
 
 def exit_when_parent_dies(pipe: int, delay: float) -> None:
-    """Have this process ended so many seconds after this file, if it is still there: nobody else would end it."""
+    """Exit this process `delay` seconds after the pipe ends: without a parent, no process would kill it."""
 
     def hold() -> None:
-        # Of its end alone, without reading: what may come before that is for another.
+        # Wait for the end only, without reading: `stop_when_parent_dies` reads the messages.
         end = select.poll()
         end.register(pipe, 0)
         end.poll()
@@ -31,7 +31,7 @@ def exit_when_parent_dies(pipe: int, delay: float) -> None:
 
 
 def stop_when_parent_dies(pipe: int, worker: Stoppable, on_message: Callable[[], None] = lambda: None) -> None:
-    """Have the worker stopped when this file ends, and `hear` called for what comes before; return at once."""
+    """Stop the worker when the pipe ends, and call `on_message` for each message before. Return at once."""
 
     def hold() -> None:
         with suppress(OSError):

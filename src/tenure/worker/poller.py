@@ -1,4 +1,4 @@
-"""Waits at the store for jobs to come, so that nobody has to ask it over and over."""
+"""Wait for notifications of new jobs, so that the claimer need not poll an idle store."""
 
 import threading
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from tenure.client.keeper import ticks
 from tenure.worker.wakeup import Wakeup
 
 WAIT_STEP, MAX_WAIT_STEPS = 0.2, 5
-"""Seconds of one wait, and how many there are before the worker looks by itself: a hint may not come."""
+"""Seconds of one wait, and the number of waits before the worker polls anyway: a notification may be lost."""
 
 
 class Poller:
-    """A thread that waits when it is told to, and calls `found` each time that there may be something."""
+    """A thread that waits once each time it is armed, and calls `on_jobs` when there may be jobs."""
 
     def __init__(
         self,
@@ -29,11 +29,11 @@ class Poller:
         self._closing = threading.Event()
 
     def arm(self) -> None:
-        """Wait for jobs, once."""
+        """Wait for jobs once, in the poller thread."""
         self._wakeup.set()
 
     def close(self) -> None:
-        """End, when the present wait is over."""
+        """End the thread after the current wait."""
         self._closing.set()
         self._wakeup.set()
 
@@ -49,7 +49,7 @@ class Poller:
             self._on_jobs()
 
     def _wait_for_jobs(self) -> None:
-        """Wait until there may be something; in steps, so that it can be ended."""
+        """Wait until there may be jobs; in steps, so that `close` takes effect soon."""
         for _ in range(MAX_WAIT_STEPS):
             started_at = ticks()
             self._store.wait(self._queues, self._types, WAIT_STEP)

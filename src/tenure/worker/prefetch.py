@@ -1,18 +1,18 @@
-"""How many jobs to hold in store for the slots."""
+"""Decide how many jobs to prefetch."""
 
 MAX_PREFETCH = 500
-"""More makes nothing faster: what is held longer costs more to hold."""
+"""A larger buffer is not faster: leases held longer cost more extensions."""
 ROUND_TRIPS_AHEAD = 2
-"""How many round trips of work are held."""
+"""Number of round trips that the buffer should bridge."""
 SAMPLE_WEIGHT, RISING_SAMPLE_WEIGHT = 0.3, 0.8
-"""How much the latest trip counts against those before, and how much if it was quicker."""
+"""Weight of the latest sample in the moving averages, and its weight if the rate has risen."""
 
 
 class Prefetch:
-    """Guesses how many jobs will be done while the next ones are fetched; for slow jobs, none.
+    """Estimate how many jobs will end while the next ones are fetched; for slow jobs, none.
 
-    The speed is that at which jobs are really done. While too few are held that is limited by the fetching, and the
-    guess grows with each trip until the slots have enough.
+    The rate is measured at the ended jobs. While too few jobs are buffered, fetching limits the rate, so the estimate
+    grows with each round trip until the slots have enough.
     """
 
     def __init__(self) -> None:
@@ -21,11 +21,11 @@ class Prefetch:
 
     @property
     def size(self) -> int:
-        """How many jobs to hold beyond those that run."""
+        """How many jobs to buffer beyond the running ones."""
         return min(MAX_PREFETCH, int(self._rate * ROUND_TRIPS_AHEAD * self._round_trip))
 
     def record(self, *, ended: int, elapsed: float, round_trip: float) -> None:
-        """Take in how many jobs were done in the time since the last trip, and how long this one took."""
+        """Record the number of jobs ended since the last round trip, the time since then, and the time of this one."""
         rate = ended / max(elapsed, 1e-6)
         self._rate += (RISING_SAMPLE_WEIGHT if rate > self._rate else SAMPLE_WEIGHT) * (rate - self._rate)
         self._round_trip = (
@@ -33,5 +33,5 @@ class Prefetch:
         )
 
     def reset(self) -> None:
-        """Hold nothing more for now: what was held has waited too long."""
+        """Prefetch nothing for now: buffered jobs have waited too long."""
         self._rate = 0.0

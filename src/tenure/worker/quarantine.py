@@ -1,7 +1,8 @@
-"""Jobs that were held by workers which died: each may be what killed them.
+"""Limit the damage of jobs that may crash their worker.
 
-What a process holds when it dies counts as crashed, the guilty and those beside it alike. So beside a suspect nothing
-waits; and one that may crash only once more is claimed and run alone, so that no job is failed by another's crash.
+When a process dies, every job that it holds counts a crash, whichever job caused the death. A job with a crash is a
+suspect: no jobs are buffered while it runs. A suspect that fails at its next crash is claimed and run alone, so that no
+job is failed by the crash of another.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Quarantine:
-    """Decides what of a claim may begin. It is open again as soon as what it was closed for has been claimed."""
+    """Decide which claimed runs may start. Claims are restricted until the job to be isolated has been claimed."""
 
     def __init__(self, run_queue: RunQueue) -> None:
         self._run_queue = run_queue
@@ -23,10 +24,10 @@ class Quarantine:
         self._isolated: Run | None = None
         self.is_isolating = False
         self.isolates_for: WorkSource | None = None
-        """The source whose job is to be claimed alone."""
+        """The source of the job that must be claimed alone."""
 
     def limit(self, wanted: int) -> int:
-        """Return how many of so many jobs to claim: none beside one that runs alone, and that one by itself."""
+        """Return how many of the wanted jobs to claim: none while an isolated job runs, one to claim such a job."""
         if self._isolated in self._run_queue.running:
             return 0
         if not self.is_isolating:
@@ -35,11 +36,11 @@ class Quarantine:
 
     @property
     def has_suspects(self) -> bool:
-        """Whether something runs beside which nothing may wait."""
+        """Whether a suspect is running, so that no jobs may be buffered."""
         return not self._suspects.isdisjoint(self._run_queue.running)
 
     def admit(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Return what may begin now; the rest has to be given back before that."""
+        """Return the runs that may start now. The caller must release the others first."""
         suspects = [run for run in runs if run.job.crashes]
         self.is_isolating, self.isolates_for = False, None
         if not suspects:
@@ -55,5 +56,5 @@ class Quarantine:
         return runs[: max(0, self._run_queue.concurrency - self._run_queue.size)]
 
     def remove(self, runs: Iterable[Run]) -> None:
-        """Note that these have ended."""
+        """Remove ended runs from the suspects."""
         self._suspects.difference_update(runs)

@@ -1,4 +1,4 @@
-"""Asks a source in a thread of its own, so that one that takes long to answer keeps no other source waiting."""
+"""Send the requests of one source from a background thread, so that a slow source does not delay the others."""
 
 import threading
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from tenure.core.transitions import build_release
 from tenure.worker.store_retry import Request, Response, RetryingStore
 
 RESPONSE_TIMEOUT = 1.0
-"""Seconds that others wait for an answer, unless the last question had none."""
+"""Seconds that the claimer waits for a response. After a failed request it does not wait."""
 
 
 class RequestThread:
-    """Has at most one question under way. `heard` is called, in its thread, whenever one has come to its end."""
+    """At most one request is outstanding. The thread calls `on_response` when a request has completed or failed."""
 
     def __init__(self, store: RetryingStore, on_response: Callable[[], None]) -> None:
         self._store = store
@@ -26,16 +26,16 @@ class RequestThread:
 
     @property
     def has_outstanding(self) -> bool:
-        """Whether there is a question whose end nobody has taken notice of."""
+        """Whether there is a request whose response was not fetched yet."""
         return self._outstanding is not None
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether the answer is still to come."""
+        """Whether a request is still in flight."""
         return self._outstanding is not None and not self._outstanding[1].done()
 
     def send(self, request: Request) -> Response | None:
-        """Return the answer; None if there was none, or it is still to come: then ask the same again."""
+        """Return the response; None if the request failed or is still in flight: then call this again with it."""
         timeout = 0.0 if self._store.is_failing else RESPONSE_TIMEOUT
         if self._outstanding is None:
             self._outstanding = request, Future()
@@ -49,7 +49,7 @@ class RequestThread:
         return response
 
     def close(self) -> None:
-        """Ask no more. What a question that is under way still takes is given back."""
+        """Stop the thread. Jobs claimed by a request in flight are released."""
         self._queue.put(None)
         if self._outstanding is not None:
             request, future = self._outstanding
@@ -57,7 +57,7 @@ class RequestThread:
 
     def _start(self) -> None:
         if self._thread is None:
-            # A daemon: the process must be able to end while a store does not answer.
+            # A daemon: the process must be able to exit while a store hangs.
             self._thread = threading.Thread(target=self._run, name="tenure-request", daemon=True)
             self._thread.start()
 

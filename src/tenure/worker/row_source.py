@@ -1,7 +1,7 @@
-"""The rows of a table as a worker runs them: first it is asked whether their work is done.
+"""Run the rows of a table, after checking whether their work is already done.
 
-A `done_if` in SQL is asked of all rows of a claim at once, right after it, and one that is a function right before the
-handler. Either way a row whose work is done is completed without the handler.
+A `done_if` in SQL is checked for all rows of a claim together, right after the claim. A `done_if` function is called
+right before the handler. In both cases a row whose work is done is completed without calling the handler.
 """
 
 import logging
@@ -32,13 +32,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedWithDone(Claimed):
-    """Rows that were taken, and the ids of those whose work is done; None if that could not be told of all of them."""
+    """The claimed rows, and the ids of the rows that are done; None if the check failed for some row."""
 
     done: frozenset[str] | None
 
 
 class DoneCheckingTable:
-    """A table that is asked in the same go which of the rows that it gave are done."""
+    """A table store that checks after each claim which of the rows are already done."""
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -64,12 +64,12 @@ class DoneCheckingTable:
         try:
             return frozenset(id for id, is_done in zip(ids, self._store.already_done(ids), strict=True) if is_done)
         except ConfigurationError:
-            # It fails for one of them. Each is asked for on its own, so that only that one fails.
+            # The check raises for some row. None makes the worker check row by row, so that only the bad row fails.
             return None
 
 
 class TableRun(RowClaim[R], Run, Generic[R]):
-    """The claim of a row that a worker runs: what `tenure.current()` returns."""
+    """The claim of a row run by a worker: the return value of `tenure.current()`."""
 
     __slots__ = ("checks_done_first", "claimed_row")
 
@@ -79,9 +79,9 @@ class TableRun(RowClaim[R], Run, Generic[R]):
         self.checks_done_first = False
 
     def rejection(self, now: float) -> Settlement | None:
-        """Return how to settle a run that must not begin, as one whose work is done."""
+        """Return the settlement of a run that must not start, for example because its work is done."""
         rejection = super().rejection(now)
-        # What is done is completed, though a cancel was asked for.
+        # A row whose work is done is completed, even if a cancel was requested.
         if self.claimed_row.found_done and (rejection is None or rejection.outcome is Outcome.CANCELLED):
             log_already_done(self)
             return self.completion()
@@ -89,7 +89,7 @@ class TableRun(RowClaim[R], Run, Generic[R]):
 
 
 class RowHandler(Handler):
-    """One a table and worker: calls its function with a row."""
+    """Call the handler of a table with a row."""
 
     __slots__ = ("_rows",)
 
@@ -106,7 +106,7 @@ class RowHandler(Handler):
     def build_run(
         self, job: Job, request: ClaimRequest, sent_at: float, on_lost_or_cancelled: LeaseCallback | None = None
     ) -> Run:
-        """Return the run of a row that was claimed by a request, sent at that moment."""
+        """Return the run of a row claimed by a request that was sent at `sent_at`."""
         run = TableRun(self.holder, job, build_lease(job, request, sent_at, on_lost_or_cancelled), self._rows)
         run.handler = self
         return run
@@ -127,17 +127,17 @@ class RowHandler(Handler):
 
 
 def log_already_done(run: Run) -> None:
-    """Say that the handler is not called, once a row."""
+    """Log that the worker skips the handler."""
     log.info("row %s of %s is already done; skipping the handler", run.id, run.job.type, extra=job_log_fields(run.job))
 
 
 class TableSource(WorkSource):
-    """A table as a source of a worker."""
+    """A table as a work source."""
 
     def build_runs(
         self, store_request: Request, claim_request: ClaimRequest, claimed: Claimed, on_lost_or_cancelled: LeaseCallback
     ) -> list[Run]:
-        """Return the runs of the rows that it gave; those know whether they were found done."""
+        """Return the runs of the claimed rows, marked with the result of the `done_if` check."""
         runs = super().build_runs(store_request, claim_request, claimed, on_lost_or_cancelled)
         if isinstance(claimed, ClaimedWithDone) and claimed.done != frozenset():
             for run in runs:

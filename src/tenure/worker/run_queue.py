@@ -1,4 +1,4 @@
-"""The jobs that a worker has: those that wait for a slot, and those that run."""
+"""The buffered and the running jobs of a worker."""
 
 import threading
 from collections import deque
@@ -9,10 +9,10 @@ from tenure.client.run import Run
 
 
 class RunQueue:
-    """At most `concurrency` jobs run, of whatever kind, and they begin in the order in which they came.
+    """Start runs in order, at most `concurrency` at a time, async and sync together.
 
-    A slot that has ended a run takes the next one by itself. Only if that is of another kind, or the slot is new, is a
-    run handed over; until it has begun it can be withdrawn. Safe to be used from any thread.
+    A slot that has finished a run takes the next one itself. A run is submitted to an executor only if it needs a slot
+    of the other kind (async or sync), or a new slot. A submitted run can be taken back until it starts. Thread-safe.
     """
 
     def __init__(self, concurrency: int, submit: Callable[[Sequence[Run]], None]) -> None:
@@ -28,7 +28,7 @@ class RunQueue:
         return len(self.buffered) + len(self.running)
 
     def add(self, runs: Iterable[Run]) -> None:
-        """Take in runs, and begin as many as may run."""
+        """Buffer runs, and start as many as the concurrency allows."""
         with self._lock:
             self.buffered.extend(runs)
             free = min(self.concurrency - len(self.running), len(self.buffered))
@@ -39,7 +39,7 @@ class RunQueue:
             self._submit(started)
 
     def mark_started(self, run: Run) -> bool:
-        """Tell whether a run that was handed over is still to be run, and not to be withdrawn any more."""
+        """Mark a submitted run as started. Return False if it was taken back meanwhile."""
         with self._lock:
             if run not in self._submitted:
                 return False
@@ -47,7 +47,7 @@ class RunQueue:
             return True
 
     def next_after(self, run: Run) -> Run | None:
-        """Note that a run has ended, and return the next for the same slot, if there is one."""
+        """Record that a run has ended, and return the next run for the same slot, if there is one."""
         with self._lock:
             self.running.discard(run)
             if not self.buffered or len(self.running) >= self.concurrency:
@@ -61,24 +61,24 @@ class RunQueue:
         return None
 
     def has_buffered_since(self, since: float) -> bool:
-        """Tell whether some job has waited for a slot since before that moment."""
+        """Return whether a buffered job was claimed before `since`."""
         with self._lock:
             return bool(self.buffered) and self.buffered[0].claimed_at < since
 
     def find_by_lease(self, lease: Lease) -> Run | None:
-        """Return the run that this lease is of, if it runs."""
+        """Return the running run with this lease, if there is one."""
         with self._lock:
             return next((run for run in self.running if run.lease is lease), None)
 
     def take_back_buffered(self) -> list[Run]:
-        """Take back all that wait."""
+        """Remove and return all buffered runs."""
         with self._lock:
             runs = list(self.buffered)
             self.buffered.clear()
             return runs
 
     def take_back_submitted(self) -> list[Run]:
-        """Take back what was handed over and has not begun."""
+        """Remove and return the runs that were submitted and have not started."""
         with self._lock:
             runs = list(self._submitted)
             self._submitted.clear()
@@ -86,18 +86,18 @@ class RunQueue:
             return runs
 
     def started_runs(self) -> list[Run]:
-        """Return the runs whose handlers run now."""
+        """Return the runs whose handlers have started."""
         with self._lock:
             return list(self.running - self._submitted)
 
     def abandon_run(self, run: Run) -> None:
-        """Count a run no more that does not end, and let another begin in its place."""
+        """Stop counting a run that does not end, and free its slot."""
         with self._lock:
             self.running.discard(run)
         self.add([])
 
     def abandon_all(self) -> list[Run]:
-        """Wait for no run any more; return those that had begun."""
+        """Remove and return all running runs, the submitted ones included."""
         with self._lock:
             runs = list(self.running)
             self.running.clear()

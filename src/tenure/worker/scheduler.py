@@ -1,6 +1,6 @@
-"""Gives out the slots of a schedule. Every worker tries; the store lets each slot be given out once.
+"""Enqueue the jobs of a schedule. Every worker tries; the store accepts each slot once.
 
-What is due is decided by the store's clock: that of a worker may be wrong.
+The store's clock decides which slots are due: the clock of a worker may be wrong.
 """
 
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 MAX_CLOCK_LEAD = timedelta(minutes=5)
 MAX_SLEEP = 30.0
-"""Seconds after which the clock is looked at again: it may have been set, or the machine have slept."""
+"""Longest sleep in seconds: the clock may have been set, or the machine suspended."""
 
 
 class Scheduler:
@@ -26,7 +26,7 @@ class Scheduler:
         self._is_ahead = False
 
     def enqueue_due(self) -> float:
-        """Enqueue what is due; return after how many seconds to look again."""
+        """Enqueue the due slots; return the seconds until the next check."""
         schedule = self._periodic.schedule
         scheduled = self._store.schedule(schedule.name, [])
         self._log_if_ahead(scheduled)
@@ -35,7 +35,7 @@ class Scheduler:
             scheduled = self._store.schedule(
                 schedule.name, [Slot(at=slot, record=self._build_record(slot)) for slot in due]
             )
-            # With a key that is taken, the id is that of an earlier job.
+            # If the key is taken, the store returns the id of the earlier job.
             for id in {schedule.job_id(slot) for slot in due} & set(scheduled.ids):
                 log.info("schedule %s enqueued job %s", schedule.name, id, extra={"job": id, "schedule": schedule.name})
             if len(due) == LARGEST_BATCH:
@@ -44,7 +44,7 @@ class Scheduler:
         return min(MAX_SLEEP, (next_at - scheduled.now).total_seconds())
 
     def _log_if_ahead(self, scheduled: Scheduled) -> None:
-        """Say it once, if the last moment was given out by a clock that was far ahead: until then nothing is due."""
+        """Warn once if the last slot lies far in the future, enqueued by a wrong clock: no slot is due before then."""
         is_ahead = scheduled.last_at > scheduled.now + MAX_CLOCK_LEAD
         if is_ahead and not self._is_ahead:
             log.warning(

@@ -1,4 +1,4 @@
-"""What a worker works for: Jobs and tables, each asked on its own, and shown where there is a registry."""
+"""Turn the Jobs and tables passed to a worker into its work sources."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,11 +18,11 @@ from tenure.worker.work_source import WorkSource
 
 AnySource = Jobs | Table[Any]
 Sources = Source[Any, Any] | Sequence[Source[Any, Any] | AsyncSource[Any]]
-"""One source, or several; a twin stands for its other half."""
+"""One source, or several; an `AsyncFacade` stands for its synchronous source."""
 
 
 def resolve_sources(sources: Sources) -> tuple[AnySource, ...]:
-    """Return the sources, or raise for what cannot be one."""
+    """Return the sources; raise if one is neither a Jobs nor a Table."""
     items = sources if isinstance(sources, list | tuple) else [sources]
     found: list[AnySource] = []
     for each in items:
@@ -38,7 +38,7 @@ def resolve_sources(sources: Sources) -> tuple[AnySource, ...]:
 
 
 def settings_for(options: WorkerOptions, sources: Sequence[AnySource]) -> WorkerSettings:
-    """Return what the options mean for a worker of these sources, or raise."""
+    """Return the settings of a worker of these sources; raise if an option is invalid."""
     jobs = [source for source in sources if isinstance(source, Jobs)]
     for source in sources:
         if isinstance(source, Table):
@@ -48,13 +48,13 @@ def settings_for(options: WorkerOptions, sources: Sequence[AnySource]) -> Worker
 
 
 def all_jobs_of(sources: Iterable[AnySource]) -> list[Jobs]:
-    """Return the Jobs among the sources and those that tables were made with, each once."""
+    """Return the Jobs among the sources and the Jobs that the tables belong to, without duplicates."""
     all_jobs = (source if isinstance(source, Jobs) else source._jobs for source in sources)
     return list(dict.fromkeys(jobs for jobs in all_jobs if jobs is not None))
 
 
 def build_work_sources(sources: Sequence[AnySource], settings: WorkerSettings) -> list[WorkSource]:
-    """Return the sources as a worker with these settings asks them; a Jobs that has none of the types is not asked."""
+    """Return the work sources for these settings, without a Jobs that has none of the selected types."""
     work_sources = [
         _build_jobs_source(number, source, settings)
         if isinstance(source, Jobs)
@@ -82,7 +82,7 @@ def _build_table_source(index: int, table: Table[Any], settings: WorkerSettings)
     arounds = [] if table._jobs is None else table._jobs._arounds
     handler = RowHandler(table.name, table._require_handler(), table._context, holder, arounds)
     checks_done = table._done_if is None and store.spec.done_if is not None
-    # What does not fit the table is told here and now, not by each row.
+    # Check one row now: a wrong row class or `done_if` raises at the start, not once for each row.
     for job in store.find(Query(limit=1)).jobs:
         table._row_factory.require_fields(job.payload)
         if checks_done:

@@ -1,9 +1,9 @@
-"""Which jobs a worker has started, and how it is: written where it can be read after its process was killed.
+"""Record the started jobs and the status of a worker where the supervisor can read them after a crash.
 
-A file in memory that two processes share. The worker writes a job down right before its handler begins, and strikes it
-out when the store knows how it ended. So what stands there when the process is dead had been started, and what the
-worker held besides had not. Nothing is ever locked: a process that dies while it writes leaves an entry that is not
-there yet, or a pulse that is not whole and is told to be so.
+The record is a memory-mapped file shared by two processes. The worker adds a job right before its handler starts and
+removes the job when its settlement is confirmed. So the entries of a dead worker are the jobs that it had started; its
+other claims had not started. There are no locks: a process that dies while it writes leaves an entry of length zero, or
+a status with a wrong checksum.
 """
 
 import json
@@ -22,13 +22,13 @@ from tenure.worker.status import WorkerStatus
 from tenure.worker.summary import Summary
 
 CAPACITY = 4_096
-"""How many jobs can be written down; the file takes no more room than those do that were written at once."""
+"""Largest number of entries. Only pages that were used take memory."""
 
 MAX_TEXT_BYTES = 4 * LONGEST_NAME
-"""Bytes of the longest name or id, in UTF-8."""
+"""Length of the longest name or id, in bytes of UTF-8."""
 LENGTH = Struct("=H")
 STATUS_HEADER = Struct("=II")
-"""The length and the checksum of what follows."""
+"""The length and the checksum of the status that follows."""
 PAGE = 4_096
 OVERFLOW_AT = 0
 CLEAN_EXIT_AT = 1
@@ -39,13 +39,13 @@ ENTRY_SIZE = 1_024
 SIZE = ENTRIES_AT + CAPACITY * ENTRY_SIZE
 MAX_ENTRY_BYTES = ENTRY_SIZE - LENGTH.size
 SEPARATOR = "\0"
-"""Between the number of a source and the id of a job, which has none. Entries of the first source have no number."""
+"""Separates the index of a source from the job id, which has no NUL. Entries of the first source have no index."""
 
 
 def new_shared_file() -> int:
-    """Return the descriptor of a file that has no name and is gone when nobody has it open."""
+    """Return the descriptor of an anonymous file, which disappears when the last process closes it."""
     if hasattr(os, "memfd_create"):
-        # Not on a disk: to write to a mapped file there when the disk is full ends the process.
+        # In memory: writing to a mapped file on a full disk kills the process.
         file = os.memfd_create("tenure-started-jobs")
     else:
         with tempfile.TemporaryFile() as temporary:
@@ -55,7 +55,7 @@ def new_shared_file() -> int:
 
 
 class StartedJobs:
-    """The side of the worker. Any thread may begin and end runs; a run is begun before it is ended."""
+    """The worker's side. Any thread may add and remove runs; a run is added before it is removed."""
 
     def __init__(self, file: int) -> None:
         self._map = mmap.mmap(file, SIZE)
@@ -63,25 +63,25 @@ class StartedJobs:
         self._offsets: dict[Run, int] = {}
 
     def write_name(self, name: str) -> None:
-        """Write down whose ledger this is."""
+        """Record the name of the worker."""
         _write(self._map, NAME_AT, name.encode())
 
     def add(self, run: Run, source_index: int = 0) -> None:
-        """Write down a job whose handler is about to begin, and the number of the source that it is of."""
+        """Add a job whose handler is about to start, with the index of its source."""
         entry = (f"{source_index}{SEPARATOR}{run.id}" if source_index else run.id).encode()
         try:
             offset = self._free.pop()
         except IndexError:
             offset = None
         if offset is None or len(entry) > MAX_ENTRY_BYTES:
-            # For good: nobody can tell any more what was not written down.
+            # Never reset: from now on the entries are incomplete.
             self._map[OVERFLOW_AT] = 1
             return
         self._offsets[run] = offset
         _write(self._map, offset, entry)
 
     def remove(self, runs: Iterable[Run]) -> None:
-        """Strike out jobs whose end the store knows, or will not be told; others are passed over."""
+        """Remove jobs whose settlement is confirmed or given up; ignore runs without an entry."""
         for run in runs:
             offset = self._offsets.pop(run, None)
             if offset is not None:
@@ -89,44 +89,44 @@ class StartedJobs:
                 self._free.append(offset)
 
     def write_status(self, status: WorkerStatus) -> None:
-        """Write down how the worker is."""
+        """Write the status of the worker."""
         data = json.dumps({"at": ticks(), **asdict(status)}, ensure_ascii=False).encode()
         start = STATUS_AT + STATUS_HEADER.size
         STATUS_HEADER.pack_into(self._map, STATUS_AT, len(data), crc32(data))
         self._map[start : start + len(data)] = data
 
     def mark_clean_exit(self) -> None:
-        """Write down that the worker has ended in order."""
+        """Record that the worker has ended cleanly."""
         self._map[CLEAN_EXIT_AT] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSample:
-    """How a worker was, at a moment of the clock that all processes of the system share."""
+    """The status of a worker at a time of the system-wide monotonic clock."""
 
     at: float
     status: WorkerStatus
 
 
 class StartedJobsReader:
-    """The side of whoever watches over the worker."""
+    """The supervisor's side."""
 
     def __init__(self, file: int) -> None:
         self._map = mmap.mmap(file, SIZE, access=mmap.ACCESS_READ)
 
     @property
     def name(self) -> str | None:
-        """The name of the worker; None if it has not got so far, and holds nothing."""
+        """The name of the worker; None if the worker does not exist yet, and so holds no jobs."""
         return _read(self._map, NAME_AT) or None
 
     @property
     def has_clean_exit(self) -> bool:
-        """Whether the worker has ended in order, however its process did then."""
+        """Whether the worker ended cleanly, whatever the exit code of its process."""
         return bool(self._map[CLEAN_EXIT_AT])
 
     @property
     def last_sample(self) -> StatusSample | None:
-        """What the worker last told of itself; None if there is nothing, or not the whole of it."""
+        """The latest status of the worker; None if there is none, or it was written only in part."""
         length, checksum = STATUS_HEADER.unpack_from(self._map, STATUS_AT)
         start = STATUS_AT + STATUS_HEADER.size
         data = self._map[start : start + length]
@@ -137,9 +137,9 @@ class StartedJobsReader:
         return StatusSample(at=at, status=WorkerStatus(**fields, summary=summary))
 
     def unfinished_entries(self) -> list[str] | None:
-        """Return the entries of jobs that were started and have not ended; None if that is not known.
+        """Return the entries of jobs that were started and have not ended; None if the entries are incomplete.
 
-        For a dead worker only. `started_in` tells the ids of one source.
+        For a dead worker only. `job_ids_of_source` extracts the ids of one source.
         """
         if self._map[OVERFLOW_AT]:
             return None
@@ -151,13 +151,13 @@ class StartedJobsReader:
 
 
 def job_ids_of_source(source_index: int, entries: Iterable[str]) -> list[str]:
-    """Return the ids of what was started of one source; in another, the same id may be another job."""
+    """Return the job ids of one source; the same id in another source is a different job."""
     parts = (entry.rpartition(SEPARATOR) for entry in entries)
     return [id for number, _, id in parts if int(number or 0) == source_index]
 
 
 def _write(map: mmap.mmap, offset: int, text: bytes) -> None:
-    """Write a text with its length, which comes last: until then it is not there."""
+    """Write a text, then its length. A text without a length does not count."""
     start = offset + LENGTH.size
     map[start : start + len(text)] = text
     LENGTH.pack_into(map, offset, len(text))

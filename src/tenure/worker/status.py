@@ -1,4 +1,4 @@
-"""How a worker is, at one moment."""
+"""The status of a worker at one point in time."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from tenure.worker.summary import Summary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """What a worker tells of itself, for whoever watches over its process.
+    """The status reported by a worker to its supervisor.
 
-    `quiet_for` is for how many seconds its event loop or its claims have stood still. `running` jobs have a handler
-    that runs; `waiting` ones are held, and wait for a slot.
+    `quiet_for` is the number of seconds for which the event loop or the claimer has been blocked. `running` jobs have
+    started; `buffered` jobs are claimed and have not started.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The pulse of a worker: how it is, told again and again to whoever watches over its process.
+"""Report the status of a worker to its supervisor.
 
-In a thread of its own that asks nobody anything: what the worker does cannot hold it up.
+Runs in its own thread, which never blocks on the worker or the store.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class StatusReporter:
         self._is_closing = False
 
     def run(self) -> None:
-        """Beat until it is closed, and once more: the last pulse says what the worker did in all."""
+        """Report until `close`, and once more: the last report has the final summary."""
         while True:
             is_last = self._is_closing
             self._started_jobs.write_status(self._status())
@@ -29,7 +29,7 @@ class StatusReporter:
             self._wakeup.wait(REPORT_INTERVAL)
 
     def report_now(self) -> None:
-        """Beat now: something is worth telling."""
+        """Report at once."""
         self._wakeup.set()
 
     def close(self) -> None:

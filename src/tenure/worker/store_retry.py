@@ -1,4 +1,7 @@
-"""A store that may go away: what was asked is asked again, under the same token, until it answers."""
+"""Retry the requests of the claimer while a store is unavailable.
+
+A request is resent with the same token, so that a claim whose response was lost is found again.
+"""
 
 import logging
 import random
@@ -13,17 +16,17 @@ from tenure.errors import StoreUnavailable
 log = logging.getLogger(__name__)
 
 MIN_BACKOFF, MAX_BACKOFF = 0.05, 1.0
-"""Seconds between two tries: a store that is back is noticed within a second."""
+"""Seconds between two tries: the worker notices within a second that a store is back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked in one round trip: to settle, to claim, or both."""
+    """One round trip: settlements, a claim, or both."""
 
     settlements: list[Settlement]
     claim_request: ClaimRequest | None
     sent_at: float
-    """When it was first sent: from then on its leases count."""
+    """When the request was first sent: its leases count from then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class Response:
 
 
 class ClaimsAndSettles(Protocol):
-    """What can be asked: the part of `Claiming` that a claimer needs. See there."""
+    """The part of `Claiming` that the claimer uses."""
 
     def claim(self, request: ClaimRequest) -> Claimed: ...
 
@@ -43,7 +46,7 @@ class ClaimsAndSettles(Protocol):
 
 
 class RetryingStore:
-    """Says once that the store does not answer, and once that it does again."""
+    """Send requests to a store. Log an outage once when it begins and once when it ends."""
 
     def __init__(self, store: ClaimsAndSettles) -> None:
         self._store = store
@@ -55,7 +58,7 @@ class RetryingStore:
         return self._failing_since is not None
 
     def send(self, request: Request) -> Response | None:
-        """Return the answer; None if there was none, and it has to be asked again after `pause` seconds."""
+        """Return the response; None if the request failed and must be resent after `next_backoff()` seconds."""
         try:
             response = self._send(request)
         except Exception as exc:  # noqa: BLE001 - the worker must survive any error; the request can be resent
@@ -65,7 +68,7 @@ class RetryingStore:
         return response
 
     def next_backoff(self) -> float:
-        """Return how long to wait before the next try: longer each time, and unevenly."""
+        """Return the seconds to wait before the next try: doubled each time, with jitter."""
         self._backoff = min(MAX_BACKOFF, 2 * self._backoff)
         return self._backoff * random.uniform(0.5, 1.0)
 

@@ -1,4 +1,4 @@
-"""What a worker did."""
+"""Count how the runs of a worker ended."""
 
 from dataclasses import dataclass, fields
 
@@ -7,7 +7,7 @@ from tenure.core.job import Outcome
 
 @dataclass(slots=True)
 class Summary:
-    """How many runs of a worker ended in which way. `lost` were taken over by others: what they did is not recorded."""
+    """Numbers of runs by outcome. A `lost` run was taken over by another worker; its outcome is not recorded."""
 
     completed: int = 0
     failed: int = 0
@@ -17,9 +17,9 @@ class Summary:
     cancelled: int = 0
     lost: int = 0
     prevented: int = 0
-    """Of the completed, rows of tables whose work was done already, so that it was not done again."""
+    """Completed rows of tables whose work was already done, so that the handler was not called."""
     unrecorded: int = 0
-    """Ended while the store did not answer, until the worker had to go. Their leases run out, and they run again."""
+    """Runs that the worker could not settle before it exited. They run again after their leases expire."""
 
     def __str__(self) -> str:
         counts = ((each.name, getattr(self, each.name)) for each in fields(self))
@@ -29,14 +29,14 @@ class Summary:
         return Summary(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     def counts(self) -> dict[str, int]:
-        """Return the numbers by their names."""
+        """Return the numbers by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def total(self) -> int:
-        """How many ended, in whatever way."""
+        """The number of ended runs."""
         return sum(self.counts().values()) - self.prevented
 
     def record(self, outcome: Outcome, number: int = 1) -> None:
-        """Count endings that landed."""
+        """Add ended runs with one outcome."""
         setattr(self, outcome.value, getattr(self, outcome.value) + number)

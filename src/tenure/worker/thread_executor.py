@@ -1,4 +1,4 @@
-"""Slots for synchronous tasks: threads that run one job after the other."""
+"""Run synchronous tasks in a pool of threads."""
 
 import logging
 import threading
@@ -19,13 +19,13 @@ from tenure.worker.timeouts import Timeouts
 log = logging.getLogger(__name__)
 
 IDLE_THREAD_TTL = 10.0
-"""Seconds that a thread stays when there is nothing to run."""
+"""Seconds that an idle thread waits for a run before it ends."""
 
 
 class ThreadExecutor:
-    """Started when they are needed, at most as many as jobs run at once. Any thread may call this.
+    """Start threads on demand, at most as many as runs at a time. Thread-safe.
 
-    They are daemons: a handler that does not end cannot keep the process from ending.
+    The threads are daemons: a handler that does not end cannot keep the process from exiting.
     """
 
     def __init__(self, run_queue: RunQueue, claimer: Claimer, started_jobs: StartedJobs | None = None) -> None:
@@ -40,7 +40,7 @@ class ThreadExecutor:
         self._is_closed = False
 
     def submit(self, runs: Sequence[Run]) -> None:
-        """Have these runs begun."""
+        """Start these runs."""
         for run in runs:
             with self._lock:
                 has_idle_thread = self._idle > 0
@@ -51,13 +51,13 @@ class ThreadExecutor:
                 threading.Thread(target=self._serve, args=(run,), name="tenure-task", daemon=True).start()
 
     def stop(self, run: Run, reason: StopReason) -> None:
-        """Tell the handler of this run that it should end; if its time is over, interrupt it."""
+        """Ask the handler of this run to end; after a time limit or at shutdown, interrupt it."""
         run.stop_reason = reason
         if reason in {StopReason.TIME_LIMIT, StopReason.SHUTDOWN} and isinstance(run.slot, Interruptible):
             run.slot.interrupt()
 
     def close(self) -> None:
-        """End the threads, those that are busy when their handlers end."""
+        """End the threads; busy threads end after their handler."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, 0
@@ -99,7 +99,7 @@ class ThreadExecutor:
             self._claimer.settle(run, handler.settlement_for(run, value, error))
 
     def _resolve_transaction(self, run: Run, error: BaseException | None) -> None:
-        """Settle a run whose handler did so in a transaction of its own, by what became of that."""
+        """Find out whether the transaction in which the handler settled its run was committed."""
         try:
             run.settle_on_exit(error)
         except Exception as exc:  # noqa: BLE001 - logged; there is no caller to raise to
@@ -121,7 +121,7 @@ class ThreadExecutor:
                 return self._assigned.get(timeout=IDLE_THREAD_TTL)
             except Empty:
                 with self._lock:
-                    # Without one that is idle, a run is on its way to this thread.
+                    # If the count is zero, a run is on its way to this thread.
                     if self._idle > 0:
                         self._idle -= 1
                         return None

@@ -1,7 +1,7 @@
-"""When the time of synchronous handlers is over.
+"""Enforce the time limits of synchronous handlers.
 
-In a thread of its own, which is there only while some handler has a limit: an event loop that is held up must not cost
-one.
+Runs in its own thread, so that a blocked event loop does not delay a limit. The thread exists only while a running
+handler has a limit.
 """
 
 import threading
@@ -19,7 +19,7 @@ class Timeouts:
         self._thread: threading.Thread | None = None
 
     def add(self, run: Run, ends_at: float) -> None:
-        """Stop this run then, unless it is discarded before."""
+        """Stop a run at `ends_at`, unless `discard` is called before."""
         with self._changed:
             self._ends_at[run] = ends_at
             if self._thread is None:
@@ -33,7 +33,7 @@ class Timeouts:
             self._ends_at.pop(run, None)
 
     def close(self) -> None:
-        """Let the thread end when nothing is left to be watched."""
+        """Wake the thread, so that it ends if no limit is left."""
         with self._changed:
             self._changed.notify()
 

@@ -1,12 +1,12 @@
-"""What wakes a thread that waits for more than one thing."""
+"""Wake a thread that waits for several conditions."""
 
 from queue import Empty, SimpleQueue
 
 
 class Wakeup:
-    """Wakes the one thread that waits for it, which then looks by itself at what has changed.
+    """An event for one waiting thread, which then checks its conditions itself.
 
-    It may be rung from anywhere, even from a signal handler: it takes no lock that the interrupted code may hold.
+    `set` is safe in any thread and in a signal handler: it takes no lock that the interrupted code may hold.
     """
 
     __slots__ = ("_is_set", "_queue")
@@ -21,13 +21,13 @@ class Wakeup:
             self._queue.put(None)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return whether it was rung, since the last time or within so many seconds."""
+        """Return whether `set` was called since the last wait, or is called within `timeout` seconds."""
         try:
             self._queue.get(timeout=timeout)
         except Empty:
-            # Should somebody have been interrupted before it rang, the next can.
+            # A caller of `set` may have been interrupted before its put. Reset, so that the next `set` works.
             self._is_set = False
             return False
-        # Whoever rings from here on without being heard has changed something that is looked at after this.
+        # A `set` before this line adds nothing to the queue. Its change is visible to the checks that follow this wait.
         self._is_set = False
         return True

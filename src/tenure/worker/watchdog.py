@@ -1,6 +1,6 @@
-"""Notices an event loop that stands still, and a claimer that does not turn.
+"""Detect a blocked event loop, a blocked claimer, and handlers that ignore their time limit.
 
-In a thread of its own that asks nobody anything: what it watches cannot hold it up.
+Runs in its own thread, which never blocks on the parts that it watches.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 CHECK_INTERVAL = 0.5
 LOOP_BLOCKED_AFTER = 2.0
-"""Seconds after which a loop that does not turn is told about, and loses what it has not begun."""
+"""Seconds after which a blocked event loop is logged and its jobs that have not started are released."""
 CLAIMER_BLOCKED_AFTER = 30.0
-"""Seconds after which a claimer that does not turn is told about."""
+"""Seconds after which a blocked claimer is logged."""
 
 
 class Watchdog:
@@ -46,7 +46,7 @@ class Watchdog:
         self._closing = threading.Event()
 
     def quiet_for(self) -> float:
-        """Return for how many seconds the loop or the claimer has not turned, whichever is longer."""
+        """Return for how many seconds the event loop or the claimer has been blocked, whichever is longer."""
         loop = ticks() - self._probed_at if self._is_probe_pending else 0.0
         return max(0.0, loop - CHECK_INTERVAL, ticks() - self._claimer.last_iteration_at - CHECK_INTERVAL)
 
@@ -77,7 +77,7 @@ class Watchdog:
             )
 
     def _on_probe_response(self) -> None:
-        """Note that the loop turns. The loop calls this."""
+        """Record that the event loop runs callbacks again. Called by the event loop."""
         self._is_probe_pending = False
         if self._claimer.is_loop_blocked:
             self._claimer.is_loop_blocked = False
@@ -91,11 +91,11 @@ class Watchdog:
         self._is_claimer_blocked = is_blocked
 
     def _check_handlers(self) -> None:
-        """Give up those that go on long after their time limit: their jobs must not be held for ever."""
+        """Abandon handlers that run long after their time limit: their jobs must not be held for ever."""
         now = ticks()
         for run in self._run_queue.started_runs():
             if run.stop_reason is None and run.lease.is_lost:
-                # The keeper would say so, but the store may hold it up.
+                # Normally the keeper stops a lost run, but the keeper may be blocked by the store.
                 self._interrupt(run, StopReason.LOST)
             limit = run.handler.time_limit(run.job)
             if limit is not None and run.started_at is not None and now > run.started_at + limit + run.lease.length:

@@ -1,4 +1,4 @@
-"""One worker for everything that is to be worked for."""
+"""Run one worker for several sources."""
 
 from typing import Any, Unpack
 
@@ -11,11 +11,11 @@ from tenure.worker.worker import Worker
 
 
 def work(*sources: Source[Any, Any] | AsyncSource[Any], **options: Unpack[WorkerOptions]) -> Summary:
-    """Run the tasks of `Jobs` and the rows of tables until a signal; return what was done.
+    """Run the tasks of `Jobs` and the rows of tables until a signal; return a summary of the runs.
 
-    The options are those of `Jobs.work`; `concurrency` is how many run at a time in all. The sources are asked in turn.
-    One that does not answer is asked again and again, while the others go on. A table has its own lease; `queues`,
-    `types` and `lease` are about jobs.
+    The options are those of `Jobs.work`; `concurrency` limits all sources together. The worker claims from the sources
+    in turn. While a source is unavailable, the worker retries it and continues with the others. A table has its own
+    lease; `queues`, `types` and `lease` apply to jobs only.
     """
     worker = Worker(sources, options)
     with stopped_by_signals(worker):

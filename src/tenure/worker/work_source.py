@@ -1,7 +1,7 @@
-"""One source of a worker: what is to be said to it, what was asked and not answered, and who runs what it gives.
+"""A source of jobs for a worker: its pending settlements, its outstanding request, and its handlers.
 
-Each source is asked on its own, and if there are several, in a thread of its own. One that does not answer rests for a
-moment and is then asked the same again; the others go on meanwhile, and its leases are kept by a keeper of its own.
+Each source has its own requests and its own keeper; with several sources, also its own request thread. A failed request
+is resent after a back-off. Meanwhile the worker continues with the other sources.
 """
 
 from collections import deque
@@ -18,15 +18,15 @@ from tenure.worker.request_thread import RequestThread
 from tenure.worker.store_retry import ClaimsAndSettles, Request, Response, RetryingStore
 
 HINT_TTL = 0.8
-"""Seconds for which claims go on where the last one stopped. After that the next looks at everything, since what became
-due behind it may wait for a second at most."""
+"""Seconds for which claims continue where the last one stopped. Then one claim scans from the start: a job that became
+due behind that position waits for at most a second."""
 
 RESPONSE_CHECK_INTERVAL = 1.0
-"""Seconds after which it is looked at again, while its answer is still to come."""
+"""Seconds between two checks for the response of a request in flight."""
 
 
 class WorkSource:
-    """Used by the claimer alone, but for `ended`, which any thread may add to."""
+    """Used by the claimer thread only, except `unsent`, to which any thread may append."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class WorkSource:
         self.handlers = handlers
         self.claim_request = claim_request
         self.may_have_jobs = True
-        """Whether it may have something to be claimed."""
+        """Whether the source may have jobs to claim."""
         self.unsent: deque[tuple[Run, Settlement | None]] = deque()
-        """How runs ended that nobody was told of."""
+        """Ended runs whose settlement has not been sent. None: the handler settled the run itself, or lost it."""
         self.unconfirmed: list[tuple[Run, Settlement | None]] = []
-        """How runs ended that it was told, and has not confirmed."""
+        """Ended runs whose settlement was sent and is not confirmed yet."""
         self._retrying_store = RetryingStore(endpoint)
         self._request_thread: RequestThread | None = None
         self._all_types = tuple(handlers)
@@ -61,11 +61,11 @@ class WorkSource:
             handler.source = self
 
     def use_request_thread(self, on_response: Callable[[], None]) -> None:
-        """Be asked in a thread of its own; `heard` is called when an answer has come."""
+        """Send requests from a background thread; call `on_response` when one completes."""
         self._request_thread = RequestThread(self._retrying_store, on_response)
 
     def close(self) -> None:
-        """Be asked no more."""
+        """Stop the request thread."""
         if self._request_thread is not None:
             self._request_thread.close()
 
@@ -75,23 +75,23 @@ class WorkSource:
 
     @property
     def has_pending(self) -> bool:
-        """Whether it was asked something that it has not answered, or has to be told something."""
+        """Whether a request is outstanding or settlements are still to be sent."""
         return self._outstanding is not None or bool(self.unsent)
 
     def is_retry_due(self, now: float) -> bool:
-        """Whether it is time to ask again what it did not answer."""
+        """Whether a failed request is due to be resent."""
         return self._outstanding is not None and not self.retry_delay(now)
 
     def retry_delay(self, now: float) -> float:
-        """Return for how many seconds it is not to be asked."""
+        """Return for how many seconds no request should be sent."""
         return RESPONSE_CHECK_INTERVAL if self._is_in_flight else max(0.0, self._retry_at - now)
 
     def types_to_claim(self, *, is_loop_blocked: bool) -> tuple[str, ...]:
-        """Return the types to claim: while the event loop stands still, only those that do not need it."""
+        """Return the types to claim: while the event loop is blocked, only those of synchronous handlers."""
         return self._sync_types if is_loop_blocked else self._all_types
 
     def next_request(self, claim_limit: int, now: float, *, is_loop_blocked: bool) -> Request:
-        """Return what to ask; if it did not answer the last time, the same again."""
+        """Return the next request to send; the previous one, if it failed."""
         if self._outstanding is not None and self._request_thread is not None and self._request_thread.has_outstanding:
             return self._outstanding
         if self._outstanding is not None:
@@ -103,16 +103,16 @@ class WorkSource:
         return Request(settlements=self._take_unsent(), claim_request=request, sent_at=now)
 
     def _rebuild_request(self, store_request: Request) -> Request:
-        """Return the same question, with what has ended meanwhile.
+        """Return the same request, with the settlements added meanwhile.
 
-        It comes before the claim: that takes back what ran out while the store was away, and must not find it there.
-        What was known of the lines then is too old.
+        They must come before the claim: the claim reaps leases that expired during the outage, and must not reap the
+        jobs of these runs. The hint is dropped because it is too old.
         """
         request = None if store_request.claim_request is None else replace(store_request.claim_request, hint=None)
         return replace(store_request, settlements=self._take_unsent(), claim_request=request)
 
     def send(self, request: Request) -> Response | None:
-        """Return the answer; None if there was none: then it rests for a while."""
+        """Send a request and return the response; None if the request failed: then back off."""
         self._outstanding = request
         response = (
             self._retrying_store.send(request) if self._request_thread is None else self._request_thread.send(request)
@@ -124,7 +124,7 @@ class WorkSource:
         return response
 
     def settle_now(self, settlements: list[Settlement]) -> Response | None:
-        """Settle at once; None if it did not answer."""
+        """Settle at once; return None if the store is unavailable."""
         if self._request_thread is not None and (self._request_thread.has_outstanding or self.is_failing):
             return None
         return self._retrying_store.send(Request(settlements=settlements, claim_request=None, sent_at=ticks()))
@@ -132,11 +132,11 @@ class WorkSource:
     def build_runs(
         self, store_request: Request, claim_request: ClaimRequest, claimed: Claimed, on_lost_or_cancelled: LeaseCallback
     ) -> list[Run]:
-        """Return the runs of what it gave, and keep where to go on."""
+        """Return the runs of the claimed jobs, and store the hint for the next claim."""
         jobs, handlers = claimed.jobs, self.handlers
-        # A short batch says that nothing lies beyond: then look at everything.
+        # A short batch means that no job is left beyond it: scan from the start next time.
         self._hint = claimed.hint if len(jobs) >= claim_request.limit else None
-        # With a hint it has not looked at everything.
+        # With a hint the claim did not scan everything.
         self.may_have_jobs = len(jobs) >= claim_request.limit or claim_request.hint is not None
         return [
             handlers[job.type].build_run(job, claim_request, store_request.sent_at, on_lost_or_cancelled)
@@ -144,7 +144,7 @@ class WorkSource:
         ]
 
     def reset_hint(self) -> None:
-        """Let the next claim look at everything."""
+        """Make the next claim scan from the start."""
         self._hint = None
 
     @property
@@ -152,7 +152,7 @@ class WorkSource:
         return self._request_thread is not None and self._request_thread.is_in_flight
 
     def _take_hint(self, now: float) -> object:
-        """Return where to go on; None to look at everything again."""
+        """Return the position to continue from; None to scan from the start."""
         hint = self._hint if now - self._full_scan_at < HINT_TTL else None
         if hint is None:
             self._full_scan_at = now

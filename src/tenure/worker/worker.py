@@ -1,4 +1,4 @@
-"""A worker: what it consists of, and how its parts begin and end."""
+"""Assemble the parts of a worker, start them, and stop them in order."""
 
 import asyncio
 import inspect
@@ -46,16 +46,16 @@ log = logging.getLogger(__name__)
 ALREADY_RUN = "this worker has already run; create another"
 
 THREAD_EXIT_TIMEOUT = 5.0
-"""Seconds that an event loop has to end when all jobs have ended. One that stands still is left behind."""
+"""Seconds to wait for the event loop and the background threads to end after the last job. Then they are abandoned."""
 SIGNAL_CHECK_INTERVAL = 0.5
-"""Seconds after which a signal is noticed at the latest."""
+"""Longest blocking wait, in seconds, between two chances for Python to run a signal handler."""
 
 
 class Worker:
-    """Runs the tasks of a `Jobs`, the rows of a table, or both; of several sources, with one concurrency for all.
+    """Run the tasks of a `Jobs`, the rows of a table, or several sources with one concurrency for all.
 
-    As a block it does so in threads of its own, and ends with the block. In the `ledger`, if there is one, it tells
-    whoever watches over its process what it has started, and how it is.
+    As a block, the worker runs in background threads and stops when the block ends. With `started_jobs`, the worker
+    records its started jobs and its status for the supervisor.
     """
 
     def __init__(self, sources: Sources, options: WorkerOptions, started_jobs: StartedJobs | None = None) -> None:
@@ -103,16 +103,16 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """The name under which it claims: no other worker has it."""
+        """The unique name under which the worker claims."""
         return self._settings.name
 
     @property
     def summary(self) -> Summary:
-        """What it did so far."""
+        """Counts of the runs that have ended so far."""
         return self._claimer.summary
 
     def status(self) -> WorkerStatus:
-        """Return how it is now. This asks nobody, and may be called from anywhere."""
+        """Return the current status, without contacting the store. Safe to call from any thread."""
         running = len(self._run_queue.started_runs())
         return WorkerStatus(
             name=self.name,
@@ -127,16 +127,16 @@ class Worker:
         )
 
     def stop(self, *, now: bool = False) -> None:
-        """Claim no more, and end when the handlers have ended, or the grace is over; `now`, without waiting for them.
+        """Stop claiming, and end when the handlers have ended or the grace period is over; with `now`, do not wait.
 
-        This returns at once, and may be called from anywhere.
+        This returns at once. Safe to call from any thread and from a signal handler.
         """
         self._skips_grace = self._skips_grace or now
         self._claimer.stop(now=now)
         self._publish_stop()
 
     def quiet(self) -> None:
-        """Claim no more, and end when the handlers have, however long they take. A stop ends that, after its grace."""
+        """Stop claiming, and end when the handlers have ended, without a time limit. A later `stop` sets the limit."""
         self._claimer.quiet()
         self._publish_stop()
 
@@ -151,7 +151,7 @@ class Worker:
         self.join()
 
     def start(self) -> None:
-        """Begin to run jobs, in threads of its own."""
+        """Start running jobs in background threads."""
         self._require_unstarted()
         run = copy_context().run
         self._thread = threading.Thread(target=run, args=(self._run_loop,), name="tenure-worker", daemon=True)
@@ -163,12 +163,13 @@ class Worker:
             raise
 
     def join(self) -> None:
-        """Wait until it has ended. Raises what went wrong, if something did."""
+        """Wait until the worker has ended. Raise its error, if it failed."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
         _wait_for(self._ended)
-        # Lifespans have the time that they need to be left, unless there is none, or a handler may block the loop.
+        # Wait for the lifespans to exit, without a time limit. After `stop(now=True)`, or if an abandoned handler may
+        # block the loop, do not wait.
         while thread.is_alive() and not (
             self._lifespans_exited.done() or self._skips_grace or self._claimer.has_abandoned
         ):
@@ -180,7 +181,7 @@ class Worker:
             raise self._error
 
     async def serve(self) -> Summary:
-        """Run on the present event loop until it is stopped."""
+        """Run on the current event loop until the worker is stopped."""
         try:
             async with AsyncExitStack() as lifespans:
                 for jobs in self._all_jobs:
@@ -197,21 +198,21 @@ class Worker:
         return self.summary
 
     async def started(self) -> None:
-        """Wait until it has begun. Raises what went wrong, if something did."""
+        """Wait until the worker has started. Raise its error, if the start failed."""
         started = asyncio.wrap_future(self._started)
-        # Who waits may be cancelled, and then nobody asks how it went.
+        # Retrieve the exception: if the caller is cancelled, asyncio would log it as never retrieved.
         started.add_done_callback(lambda each: each.cancelled() or each.exception())
-        # Shielded: a cancel of who waits is not one of the future that the worker sets.
+        # Shielded: cancelling the caller must not cancel the future that the worker sets.
         await asyncio.shield(started)
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
-        # Both here: so handlers of both kinds see the context variables of the caller and of the lifespans.
+        # Create both executors here: their handlers inherit the context variables of the caller and of the lifespans.
         self._async_executor = AsyncExecutor(loop, self._run_queue, self._claimer, self._started_jobs)
         self._thread_executor = ThreadExecutor(self._run_queue, self._claimer, self._started_jobs)
         watchdog = self._watchdog = Watchdog(loop, self._claimer, self._run_queue, self._abandon_run, self._interrupt)
         registrations = [self._registration_in(jobs, watchdog) for jobs in self._all_jobs]
-        # A store that cannot be used is told here and now; one that goes away later is waited for.
+        # The first heartbeat raises if a store is unavailable. After the start, the worker retries instead.
         for registration in registrations:
             await run_in_new_thread(registration.refresh)
         tasks = BackgroundTasks([*(registration.refresh for registration in registrations), *self._background_tasks()])
@@ -228,7 +229,7 @@ class Worker:
             parts.append(reporter)
             threads.append(_background_thread("status-reporter", reporter.run))
         claimer_main = self._build_claimer_main(registrations, parts, threads)
-        # The claimer last: what it needs is there, or is told to be missing before anything is claimed.
+        # The claimer last: a part that cannot start must raise before the first claim.
         for thread in (
             *threads,
             _background_thread("watchdog", watchdog.run),
@@ -242,7 +243,7 @@ class Worker:
         await self._async_executor.close()
 
     async def _wait_until_ended(self) -> None:
-        """Wait for the claimer to end. A cancel asks it to; a second one does not wait for handlers."""
+        """Wait for the claimer to end. A cancel stops the worker; a second cancel skips the grace period."""
         ended = asyncio.wrap_future(self._ended)
         cancels = 0
         while not ended.done():
@@ -266,7 +267,7 @@ class Worker:
                 error = exc
             for part in parts:
                 part.close()
-            # When the worker has ended, nothing of it uses the store any more.
+            # A worker that has ended must not use the store any more.
             for thread in threads:
                 thread.join(THREAD_EXIT_TIMEOUT)
             if not self._claimer.is_store_failing:
@@ -275,7 +276,7 @@ class Worker:
             if self._started_jobs is not None:
                 self._started_jobs.mark_clean_exit()
             log.info("worker %s stopped: %s", self.name, self.summary)
-            # It may have ended before, by what went wrong at the start.
+            # An error during the start has already set the result.
             if self._ended.done():
                 return
             if error is None:
@@ -316,13 +317,13 @@ class Worker:
             executor.stop(run, reason)
 
     def _abandon_run(self, run: Run) -> None:
-        """Let the lease of a handler run out that does not end, and give its slot to others."""
+        """Stop extending the lease of a run that does not end, and free its slot."""
         run.handler.source.keeper.end(run.lease)
         self._run_queue.abandon_run(run)
         self._claimer.request_poll()
 
     def _registration_in(self, jobs: Jobs, watchdog: Watchdog) -> Registration:
-        """Return how it is shown in the registry of a Jobs: with the types of its tasks, and tables made with it."""
+        """Return the registration in the store of a Jobs: the types of its tasks, and the tables that belong to it."""
         settings = self._settings
         tables = tuple(each.name for each in self._sources if isinstance(each, Table) and each._jobs is jobs)
         queues = settings.queues if jobs in self._sources else ()
@@ -338,7 +339,7 @@ class Worker:
         return Registration(jobs._backend, heartbeat, watchdog.quiet_for, lambda: self._claimer.is_stopping)
 
     def _types_in(self, source: Jobs | Table[Any]) -> tuple[str, ...]:
-        """Return the types that it runs of one source."""
+        """Return the types run for a source."""
         return next((tuple(each.handlers) for each in self._work_sources if self._sources[each.index] is source), ())
 
     @property
@@ -389,7 +390,7 @@ async def _enter_lifespan(stack: AsyncExitStack, block: object) -> None:
 
 
 def _wait_for(future: Future[None]) -> None:
-    """Wait for it, in steps: Python notices a signal that comes at the brink of a wait only when that is over."""
+    """Wait for the future, in steps: Python handles a signal that arrives just before a wait only after that wait."""
     while not future.done():
         wait([future], SIGNAL_CHECK_INTERVAL)
     future.result()

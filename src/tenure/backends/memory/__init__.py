@@ -1,4 +1,4 @@
-"""Jobs in this process's memory: the reference that every other store is compared with."""
+"""The memory store: jobs in the memory of this process. It is the reference for all other stores."""
 
 from tenure.backends.memory.backend import Memory, open_memory
 

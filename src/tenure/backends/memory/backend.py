@@ -1,7 +1,7 @@
-"""The operations of the memory store, each under one lock.
+"""The operations of the memory store, all under one lock.
 
-A lock of threads, not of an event loop: the same store may be used from any thread and from several loops.
-Payloads are kept as text and decoded anew for each answer, so no caller ever shares one with another.
+The lock is a thread lock, not an event loop's: any thread and several event loops may use the same store. Payloads are
+stored as text and decoded again for each result, so that no two callers share a payload.
 """
 
 import os
@@ -58,7 +58,7 @@ def _wall_clock() -> datetime:
 
 
 class Memory:
-    """A `Backend` in this process. It ends with the process."""
+    """A `Backend` in the memory of this process."""
 
     def __init__(self, *, clock: StoreClock | None = None) -> None:
         self._clock = clock or _wall_clock
@@ -178,7 +178,7 @@ class Memory:
         try:
             waiter.sleep(timeout)
         finally:
-            # An interrupted sleeper must not stay and be woken in another's place.
+            # An interrupted waiter must not stay in the list: a wake-up for it would be lost.
             with self._locked():
                 self._waiters.discard(waiter)
 
@@ -189,8 +189,8 @@ class Memory:
 
     @contextmanager
     def _locked(self) -> Iterator[datetime]:
-        """Hold the store, and give the moment at which it is held."""
-        # Before the lock: a child of a fork has a copy of the store, and of a lock that nobody there will release.
+        """Hold the store's lock, and yield the time at which it was acquired."""
+        # Before the lock: a forked child has a copy of the store, and of a lock that no thread will release.
         if not self._is_in_this_process():
             raise StoreUnavailable(
                 f"this memory store belongs to process {self._process}; the forked process {os.getpid()} has only "
@@ -203,20 +203,20 @@ class Memory:
             try:
                 yield self._clock()
             except TenureError:
-                # A request that is refused has changed nothing.
+                # A rejected request has changed nothing.
                 self._undo_log.close()
                 raise
             self._undo_log.close()
 
     def _recover(self) -> None:
-        """Undo an operation that an exception, such as KeyboardInterrupt, broke off half-way."""
+        """Undo an operation that an exception, such as KeyboardInterrupt, interrupted half-way."""
         now, index, enqueue_order = self._clock(), JobIndex(), EnqueueOrder()
         index.paused = self._index.paused
         jobs = self._undo_log.roll_back(self._index.jobs)
         for job in sorted(jobs.values(), key=lambda job: job.sequence):
             index.add(job, now)
             enqueue_order.add(job.sequence, job.entry.id)
-        # Only now, and before the journal is closed: this may be broken off as well, and then begins again.
+        # Assign only now, and before the undo log closes: an interrupted recovery starts again.
         self._index, self._enqueue_order = index, enqueue_order
         self._schedules.restore(self._undo_log.schedules)
         self._undo_log.close()
@@ -233,7 +233,7 @@ class Memory:
         return results
 
     def _plan(self, record: JobRecord, planned: dict[str, JobRecord], keys: dict[tuple[str, str], str]) -> Enqueued:
-        """Decide what becomes of an entry, and change nothing yet: a later one may refuse them all."""
+        """Decide what to do with a record, without changing anything: a later record may reject the whole request."""
         if record.id in self._index.jobs or record.id in planned:
             return Enqueued(id=record.id, created=False)
         if record.key is not None:
@@ -256,12 +256,12 @@ class Memory:
         self._reindex(job, now)
 
     def _unindex(self, job: StoredJob) -> None:
-        """Take a record out of the index before it changes."""
+        """Remove a job from the index before it changes."""
         self._undo_log.record(job)
         self._index.remove(job)
 
     def _reindex(self, job: StoredJob, now: datetime) -> None:
-        """Put a record back after it changed, and wake who may want to know."""
+        """Put a job back into the index after a change, and wake the waiters that may want it."""
         self._index.add(job, now)
         if job.state is State.QUEUED:
             self._waiters.wake(job.entry.queue, job.entry.type, is_due=job.run_at <= now)
@@ -372,7 +372,7 @@ _named_stores_lock = threading.Lock()
 
 
 def open_memory(name: str) -> Memory:
-    """Return the store of this name, shared by all who name it in this process; without a name, a new one."""
+    """Return the store with this name, shared within the process; without a name, a new store."""
     if not name:
         return Memory()
     with _named_stores_lock:

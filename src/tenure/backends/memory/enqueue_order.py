@@ -1,4 +1,4 @@
-"""All jobs in enqueue order, for reading page by page."""
+"""All jobs in enqueue order, for paging."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ REBUILD_SLACK = 64
 
 
 class EnqueueOrder:
-    """Sequence numbers in order, with the id of each. A number that was removed stays until most are such."""
+    """Sequence numbers in order, with their ids. Removed numbers stay until they are the majority."""
 
     __slots__ = ("_ids", "_sequences")
 
@@ -25,7 +25,7 @@ class EnqueueOrder:
             self._sequences = list(self._ids)
 
     def ids_beyond(self, cursor: int | None, *, newest_first: bool) -> Iterator[str]:
-        """Yield ids in the given direction, from behind the cursor on."""
+        """Yield the ids beyond the cursor in the given direction."""
         for sequence in self._sequences_beyond(cursor, newest_first=newest_first):
             if (id := self._ids.get(sequence)) is not None:
                 yield id

@@ -1,4 +1,4 @@
-"""What happened in each minute of the last day."""
+"""The number of events in each minute of the last day."""
 
 from collections import Counter
 from datetime import datetime, timedelta

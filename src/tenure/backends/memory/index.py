@@ -1,7 +1,7 @@
-"""Every way in which the memory store finds a job, so that no operation has to scan them.
+"""The indexes of the memory store, so that no operation has to scan all jobs.
 
-A record stands in the index as its present state says: it is removed before it changes and added after. In `records`
-it stays throughout, until it is forgotten.
+The index reflects the current state of a job: the job is removed before a change and added again after it. In
+`jobs` the job stays until it is deleted.
 """
 
 from collections import Counter, defaultdict
@@ -64,18 +64,18 @@ class JobIndex:
                 del self._finished[entry.queue, job.state]
 
     def delete(self, job: StoredJob) -> None:
-        """Remove a job for good, and its queue and type if it was the last of them."""
+        """Delete a job, and the counter of its queue and type if no jobs are left there."""
         self.remove(job)
         del self.jobs[job.entry.id]
         if not self._state_counts[job.entry.queue, job.entry.type].total():
             del self._state_counts[job.entry.queue, job.entry.type]
 
     def index_lease(self, job: StoredJob) -> None:
-        """Put a running job where its lease says that it runs out."""
+        """Sort a running job by the time at which its lease expires."""
         self._leases_by_expiry.put((job.leased_until, job.sequence, job.entry.id))
 
     def key_holder(self, queue: str, key: str | None) -> str | None:
-        """Return the id of the live job that has this key."""
+        """Return the id of the live job with this key."""
         return None if key is None else self._by_key.get((queue, key))
 
     def held_by_token(self, token: str) -> list[StoredJob]:
@@ -85,14 +85,14 @@ class JobIndex:
         return list(self._by_worker.get(worker, {}).values())
 
     def first_expired(self, now: datetime) -> StoredJob | None:
-        """Return the running job whose lease ran out first."""
+        """Return the running job whose lease expired first, or None."""
         first = self._leases_by_expiry.first()
         return None if first is None or first[0] > now else self.jobs[first[-1]]
 
     def pop_finished(
         self, until: datetime, states: Collection[State], queues: RequestedNames, limit: int
     ) -> list[StoredJob]:
-        """Return jobs that ended up to a moment, the oldest first."""
+        """Pop the jobs that finished up to a time, the oldest first. The caller must delete them."""
         finished = [
             jobs
             for (queue, state), jobs in self._finished.items()
@@ -101,9 +101,9 @@ class JobIndex:
         return [self.jobs[id] for id in pop_in_order(finished, limit, until=until)]
 
     def pop_due(self, queues: RequestedNames, types: RequestedNames, now: datetime, limit: int) -> list[StoredJob]:
-        """Remove the first due jobs of these queues and types, and return them in their order.
+        """Remove the first due jobs of these queues and types, and return them in claim order.
 
-        Their keys stay taken: what is claimed is still live.
+        Their keys stay taken: a claimed job is still live.
         """
         jobs = [self.jobs[id] for id in pop_in_order(self._promoted_lanes(queues, types, now), limit)]
         for (queue, type), number in Counter((each.entry.queue, each.entry.type) for each in jobs).items():
@@ -115,12 +115,12 @@ class JobIndex:
         return any(len(lane.due) for lane in self._promoted_lanes(queues, types, now))
 
     def next_at(self, queues: RequestedNames, types: RequestedNames) -> datetime | None:
-        """Return when the next scheduled job comes due, or the next lease runs out."""
+        """Return the time at which the next scheduled job becomes due or the next lease expires."""
         waiting = [self._leases_by_expiry, *(lane.scheduled for lane in self._unpaused_lanes(queues, types))]
         return min((first[0] for each in waiting if (first := each.first()) is not None), default=None)
 
     def count_ahead(self, job: StoredJob, queues: RequestedNames, types: RequestedNames, now: datetime) -> int:
-        """Return how many due jobs of these queues and types a claim takes before this one, up to `MOST_AHEAD`."""
+        """Count the due jobs of these queues and types that a claim takes first, up to `MAX_AHEAD_COUNTED`."""
         lanes = self._unpaused_lanes(queues, types)
         self._promote(lanes, now, SCAN)
         number = 0
@@ -145,7 +145,7 @@ class JobIndex:
             )
 
     def _promoted_lanes(self, queues: RequestedNames, types: RequestedNames, now: datetime) -> list[Lane]:
-        """Return the lanes that may be claimed from, after letting in what came due: the oldest, at most `SWEEP`."""
+        """Promote the oldest due jobs, at most `SWEEP`, and return the lanes that are not paused."""
         lanes = self._unpaused_lanes(queues, types)
         self._promote(lanes, now, SWEEP)
         return lanes

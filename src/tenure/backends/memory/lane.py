@@ -7,9 +7,9 @@ from tenure.backends.memory.record import StoredJob
 
 
 class Lane:
-    """The due jobs in the order in which they are claimed, and the scheduled ones by their time.
+    """The due jobs in claim order, and the scheduled jobs by time.
 
-    Scheduled jobs stand apart, so that a claim never walks over them, however high their priority.
+    Scheduled jobs are kept apart, so that a claim never has to skip them, however high their priority.
     """
 
     __slots__ = ("_due_by_age", "due", "scheduled")
@@ -34,7 +34,7 @@ class Lane:
             self.scheduled.put(job.time_order)
 
     def promote(self, job: StoredJob) -> None:
-        """Put a job among the due."""
+        """Make a job due."""
         self.scheduled.discard(job.entry.id)
         self.due.put(job.claim_order)
         self._due_by_age.put(job.time_order)
@@ -45,11 +45,11 @@ class Lane:
         self.scheduled.discard(id)
 
     def first(self) -> HeapEntry | None:
-        """Return the place of the first due job."""
+        """Return the entry of the first due job, or None."""
         return self.due.first()
 
     def pop(self) -> str:
-        """Take the id of the first due job; `first` must have returned one."""
+        """Remove the first due job and return its id; `first` must have returned an entry."""
         id = self.due.pop()
         self._due_by_age.discard(id)
         return id

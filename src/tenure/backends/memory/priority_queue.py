@@ -1,4 +1,4 @@
-"""A waiting line: ids in order, with removal from anywhere."""
+"""A priority queue of ids, with removal from any position."""
 
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
@@ -7,21 +7,21 @@ from typing import Any, Protocol
 REBUILD_SLACK = 64
 
 HeapEntry = tuple[Any, ...]
-"""Where an id stands: what the line is ordered by, then the id itself."""
+"""A sort key, then the id."""
 
 
 class OrderedQueue(Protocol):
     def first(self) -> HeapEntry | None:
-        """Return the smallest place, or None if there is none."""
+        """Return the smallest entry, or None."""
 
     def pop(self) -> str:
-        """Take the id of the smallest place; `first` must have returned one."""
+        """Remove the smallest entry and return its id; `first` must have returned an entry."""
 
 
 class PriorityQueue:
-    """A heap whose removed places stay until they reach the front, or until they outnumber the others.
+    """A heap whose removed entries stay until they reach the front, or until they are the majority.
 
-    Every step is thus O(log n) on average, and memory stays in proportion to what is in the line.
+    Every step is O(log n) on average, and memory stays proportional to the number of ids.
     """
 
     __slots__ = ("_entries", "_heap")
@@ -34,7 +34,7 @@ class PriorityQueue:
         return len(self._entries)
 
     def put(self, entry: HeapEntry) -> None:
-        """Put the id where its place is, wherever it stood before."""
+        """Add an entry, and replace any earlier entry of its id."""
         id = entry[-1]
         replaces_entry = id in self._entries
         self._entries[id] = entry
@@ -47,7 +47,7 @@ class PriorityQueue:
             self._rebuild_if_mostly_stale()
 
     def first(self) -> HeapEntry | None:
-        """Return the smallest place, or None if the line is empty."""
+        """Return the smallest entry, or None if the queue is empty."""
         heap, entries = self._heap, self._entries
         while heap:
             entry = heap[0]
@@ -57,15 +57,16 @@ class PriorityQueue:
         return None
 
     def pop(self) -> str:
-        """Take the id of the smallest place; `first` must have returned one."""
+        """Remove the smallest entry and return its id; `first` must have returned an entry."""
         id: str = heappop(self._heap)[-1]
         del self._entries[id]
         return id
 
     def count_before(self, entry: HeapEntry, most: int) -> int:
-        """Return how many places are smaller than this one, counted up to `most`.
+        """Count the entries smaller than this entry, up to `most`.
 
-        A place in a heap is no smaller than the one above it, so that no others are looked at, but for removed ones.
+        A child in a heap is never smaller than its parent. So only smaller entries, removed ones included, and their
+        children are examined.
         """
         heap, entries = self._heap, self._entries
         number, ahead = 0, [0]
@@ -83,7 +84,7 @@ class PriorityQueue:
 
 
 def pop_in_order(queues: Iterable[OrderedQueue], limit: int, until: Any = None) -> list[str]:
-    """Take the first ids out of several lines in one order; with `until`, only from places that begin up to there."""
+    """Remove the first ids of several queues in a common order; with `until`, only entries with a key up to it."""
     ids: list[str] = []
     heads = [(first, queue) for queue in queues if (first := queue.first()) is not None]
     heapify(heads)

@@ -1,4 +1,4 @@
-"""One job in memory, and what each operation does to it."""
+"""A job in memory, and the changes that the operations make to it."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class StoredJob:
-    """A job that changes. Whoever calls a method holds the store's lock, and keeps the index true."""
+    """A mutable job. The caller holds the store's lock and keeps the index up to date."""
 
     entry: JobRecord
     sequence: int
@@ -36,16 +36,16 @@ class StoredJob:
 
     @property
     def claim_order(self) -> tuple[int, datetime, int, str]:
-        """Where it stands among due jobs."""
+        """The sort key among due jobs, with the id."""
         return -self.entry.priority, self.run_at, self.sequence, self.entry.id
 
     @property
     def time_order(self) -> tuple[datetime, int, str]:
-        """Where it stands among jobs that wait for their time, and among those whose time has come."""
+        """The sort key by time, with the id."""
         return self.run_at, self.sequence, self.entry.id
 
     def snapshot(self) -> tuple[object, ...]:
-        """Return all that can change, to be given to `restore`."""
+        """Return the values of all mutable fields, for `restore`."""
         values: tuple[object, ...] = _mutable_values(self)
         return values
 
@@ -57,7 +57,7 @@ class StoredJob:
         return self.state is State.RUNNING and self.fence == hold.fence and self.token == hold.token
 
     def landed_before(self, settlement: Settlement) -> bool:
-        """Tell whether this very settlement landed before."""
+        """Return whether the same settlement landed before."""
         expected = settlement.hold.fence, settlement.hold.token, settlement.outcome
         if settlement.outcome is Outcome.COMPLETED:
             return self.state is State.COMPLETED and (self.fence, self.token, Outcome.COMPLETED) == expected
@@ -90,7 +90,7 @@ class StoredJob:
         self._end(settlement.outcome, state, settlement.error, now)
 
     def expire(self, known: WorkerInfo | None, now: datetime, *, is_reported_dead: bool) -> None:
-        """End the claim of a holder that is taken to be dead; `known` is what the registry has of it."""
+        """End the claim of a holder presumed dead; `known` is its registry entry."""
         self.crashes += RULES[Outcome.EXPIRED].crashes
         spent = is_exhausted(self.attempts, self.entry.max_attempts) or is_exhausted(
             self.crashes, self.entry.max_crashes
@@ -113,7 +113,7 @@ class StoredJob:
         self.progress = self.finished_at = None
 
     def cancel(self, note: str, now: datetime) -> None:
-        """Cancel it at once, or ask its holder."""
+        """Cancel a queued job at once; set the cancel request of a running job."""
         self._record_move(note, now)
         if self.state is State.RUNNING:
             self.cancel_requested = True
@@ -165,7 +165,7 @@ class StoredJob:
                     error=error,
                 )
             )
-            # A completed job keeps both: its token tells a settlement sent again, its worker who did it.
+            # A completed job keeps both: the token identifies a resent settlement, the worker completed the job.
             self.token = self.worker = None
         self.state = state
         self.leased_until = None

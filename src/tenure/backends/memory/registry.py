@@ -1,6 +1,6 @@
-"""The workers that gave a sign of life.
+"""The registered workers with their heartbeats.
 
-One that fell silent is not shown any more, but stays for a while as evidence.
+A silent worker is no longer listed, but its entry is kept for a while as evidence for expired claims.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class WorkerRegistry:
             self._workers[beat.name] = worker, now + timedelta(seconds=ttl)
 
     def workers(self, holding: Callable[[str], int], now: datetime) -> list[WorkerInfo]:
-        """Return the workers by name, each with the number of jobs that it holds."""
+        """Return the live workers sorted by name, with the number of jobs they hold."""
         return [
             replace(worker, holding=holding(name))
             for name, (worker, shown_until) in sorted(self._workers.items())
@@ -33,7 +33,7 @@ class WorkerRegistry:
         ]
 
     def find(self, name: str, now: datetime) -> WorkerInfo | None:
-        """Return a worker, shown or silent."""
+        """Return the entry of a worker, live or silent."""
         worker, shown_until = self._workers.get(name, (None, now))
         return worker if shown_until > now - EVIDENCE_TTL else None
 

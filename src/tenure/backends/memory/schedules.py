@@ -1,4 +1,4 @@
-"""The last slot of each schedule that was given out."""
+"""The last enqueued slot of each schedule."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,14 +9,14 @@ class Schedules:
         self._last: dict[str, datetime] = {}
 
     def last_at(self, name: str) -> datetime | None:
-        """Return None for a schedule that has not begun."""
+        """Return the last slot, or None for a new schedule."""
         return self._last.get(name)
 
     def record(self, name: str, last_at: datetime) -> None:
         self._last[name] = last_at
 
     def restore(self, before: Mapping[str, datetime | None]) -> None:
-        """Put these back as they were."""
+        """Restore the last slots of these schedules."""
         for name, last_at in before.items():
             if last_at is None:
                 self._last.pop(name, None)

@@ -1,4 +1,4 @@
-"""Finding jobs page by page."""
+"""Find jobs page by page."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from tenure.errors import ConfigurationError
 
 
 def find_page(jobs: Mapping[str, StoredJob], enqueue_order: EnqueueOrder, query: Query, now: datetime) -> Page:
-    """Return the jobs that match among the next `SCAN`, at most a page full."""
+    """Return the matching jobs among the next `SCAN`, at most one page."""
     found: list[StoredJob] = []
     for seen, job in enumerate(_candidates(jobs, enqueue_order, query), start=1):
         if _matches(job, query, now):
@@ -23,7 +23,7 @@ def find_page(jobs: Mapping[str, StoredJob], enqueue_order: EnqueueOrder, query:
 
 
 def _candidates(jobs: Mapping[str, StoredJob], enqueue_order: EnqueueOrder, query: Query) -> Iterator[StoredJob]:
-    """Yield the jobs beyond the cursor in the order of the query: those it names, or all."""
+    """Yield the jobs beyond the cursor in the order of the query: the named jobs, or all."""
     cursor = _parse_cursor(query.cursor)
     if query.ids is None:
         for id in enqueue_order.ids_beyond(cursor, newest_first=query.newest_first):

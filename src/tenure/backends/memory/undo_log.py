@@ -1,7 +1,7 @@
-"""What an operation has changed so far, so that one that is broken off can be undone.
+"""The changes of the current operation, so that the next operation can undo them after an interrupt.
 
-An exception can come between any two steps of the main thread: Ctrl-C, an alarm, a test that runs too long. The next
-operation then finds the journal open, and puts everything back as it was before.
+An exception can occur between any two steps of the main thread: Ctrl-C, an alarm, a test timeout. The next operation
+then finds the undo log open, and restores the state before the interrupted operation.
 """
 
 from datetime import datetime
@@ -13,24 +13,24 @@ class UndoLog:
     def __init__(self) -> None:
         self.is_open = False
         self.schedules: dict[str, datetime | None] = {}
-        """The last slots as they were before."""
+        """The last slot of each changed schedule before the operation."""
         self._before: dict[str, tuple[StoredJob, tuple[object, ...] | None]] = {}
 
     def record(self, job: StoredJob) -> None:
-        """Remember a record as it is, unless this operation has changed it already."""
+        """Save the state of a job, unless this operation has already saved it."""
         if job.entry.id not in self._before:
             self._before[job.entry.id] = job, job.snapshot()
 
     def record_new(self, job: StoredJob) -> None:
-        """Remember that this job was not there."""
+        """Record that the job did not exist before the operation."""
         self._before.setdefault(job.entry.id, (job, None))
 
     def record_schedule(self, name: str, last_at: datetime | None) -> None:
-        """Remember the last slot of a schedule, or that it had not begun."""
+        """Save the last slot of a schedule; None for a new schedule."""
         self.schedules.setdefault(name, last_at)
 
     def roll_back(self, jobs: dict[str, StoredJob]) -> dict[str, StoredJob]:
-        """Return the records as they were before the operation."""
+        """Return the jobs as they were before the operation."""
         before = dict(jobs)
         for id, (job, saved) in self._before.items():
             if saved is None:

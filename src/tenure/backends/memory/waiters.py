@@ -1,4 +1,4 @@
-"""Threads that wait for work, and who of them is woken."""
+"""The threads that wait for jobs."""
 
 import threading
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Waiter:
 
 
 class Waiters:
-    """Called under the store's lock; only the sleeping itself is not."""
+    """The waiting threads. The caller holds the store's lock, except while it sleeps."""
 
     def __init__(self) -> None:
         self._waiting: list[Waiter] = []
@@ -36,7 +36,7 @@ class Waiters:
             self._waiting.remove(waiter)
 
     def wake(self, queue: str, type: str, *, is_due: bool) -> None:
-        """Wake the first that wants such a job: one job, one waiter. Of one that is not due, all must know the time."""
+        """Wake one waiter for a due job. Wake all waiters that want a scheduled job, since all must note its time."""
         for waiter in [each for each in self._waiting if each.wants(queue, type)][: 1 if is_due else None]:
             self._waiting.remove(waiter)
             waiter.wake()

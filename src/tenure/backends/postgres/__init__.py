@@ -1,4 +1,4 @@
-"""Jobs on a PostgreSQL server, shared by the threads and processes of many machines."""
+"""Store jobs in PostgreSQL, shared by threads and processes on many machines."""
 
 from tenure.backends.postgres.backend import PostgreSQL, outstanding_sql
 

@@ -1,4 +1,4 @@
-"""From a URL to a connection."""
+"""Parse store URLs and open connections."""
 
 import os
 import re
@@ -19,19 +19,19 @@ from tenure.errors import ConfigurationError
 
 DEFAULT_SCHEMA = "tenure"
 DEFAULT_TIMEOUT = 10.0
-"""Seconds that the server has for an operation, and for letting us in."""
+"""Default limit, in seconds, for one operation and for connecting."""
 DEFAULT_CONNECTIONS = 10
 
 Migrate = Literal["auto", "never"]
 TENURE_OPTIONS = ("schema", "migrate", "timeout", "connections", "notify")
-"""The options of a URL that are ours; the others are libpq's."""
+"""URL options that tenure handles; libpq gets all others."""
 
 KEEPALIVES = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the jobs are, and how to speak with the server."""
+    """A parsed store URL: server, schema and connection options."""
 
     url: str = field(repr=False)
     shown: str
@@ -40,22 +40,22 @@ class Address:
     timeout: float = DEFAULT_TIMEOUT
     connections: int = DEFAULT_CONNECTIONS
     notify: "Address | None" = None
-    """Where to listen, if not here: a pooler passes no notifications on."""
+    """Separate server for LISTEN, if any: a pooler does not forward notifications."""
     is_bare: bool = False
-    """Whether it is about tables of the user's alone, so that no store need be there."""
+    """Whether only the user's own tables are used; the schema of a store is not required then."""
 
     @property
     def display_name(self) -> str:
-        """What it is called in an error."""
+        """The name of the store in error messages."""
         return repr(self.shown) if self.is_bare else f"{self.shown!r} (schema {self.schema!r})"
 
     @property
     def grace(self) -> float:
-        """How much longer than the server itself we wait for it to give up."""
+        """Seconds that the client waits beyond the server's own timeout."""
         return min(2.0, self.timeout)
 
     def connect(self, *, apply_settings: bool = True) -> psycopg.Connection[Any]:
-        """Return a new connection. If the session is set, that does not depend on the server's defaults."""
+        """Return a new connection. With `apply_settings`, our session settings replace the server's defaults."""
         given = {**_environment_options(), **conninfo_to_dict(self.url)}
         options = f"{self._options()} {given.get('options') or ''}"
         conninfo = self._conninfo(options=options) if apply_settings else self._conninfo()
@@ -64,11 +64,11 @@ class Address:
         return connection
 
     def connect_for_caller(self) -> GuardedConnection:
-        """Return a new connection for the caller, set as the server has it."""
+        """Return a new connection for the caller's own statements, with the server's default settings."""
         return GuardedConnection.connect(self._conninfo(), prepare_threshold=None)
 
     async def connect_async(self) -> AsyncGuardedConnection:
-        """Return a new connection for the caller on this event loop."""
+        """Return a new connection for the caller's own statements on the running event loop."""
         return await AsyncGuardedConnection.connect(self._conninfo(), prepare_threshold=None)
 
     def _options(self) -> str:
@@ -88,7 +88,7 @@ class Address:
 
 
 def address_of(url: str, shown: str) -> Address:
-    """Return what a URL says, or raise for what cannot be used. `shown` is the URL without its password."""
+    """Parse a store URL. `shown` is the URL without its password, for error messages."""
     libpq, own = _split_url(url, shown)
     migrate = checks.choice("migrate", own.get("migrate", "auto"), ["auto", "never"])
     timeout = _parse_number("timeout", own.get("timeout"), DEFAULT_TIMEOUT, 0.1, 3600.0)
@@ -104,7 +104,7 @@ def address_of(url: str, shown: str) -> Address:
 
 
 def _parse_notify(url: str, timeout: float) -> Address:
-    """Return where to listen."""
+    """Parse the `notify` option, the URL of the server for LISTEN."""
     shown = unquote(mask_nested(mask_password(url)))
     if not re.match("postgres(ql)?://", url):
         raise ConfigurationError(
@@ -119,9 +119,9 @@ def _parse_notify(url: str, timeout: float) -> Address:
 
 
 def _split_url(url: str, shown: str) -> tuple[str, dict[str, str]]:
-    """Return what libpq understands of a URL, and the options in it that are ours."""
+    """Split a URL into the part for libpq and tenure's own options."""
     where, _, query = url.partition("?")
-    # Else libpq takes what follows for the host, and shows it when that is not found.
+    # libpq would take the rest of the password for the host name, and print it when the lookup fails.
     if re.search("[/@]", where.partition("://")[2].rpartition("@")[0]):
         raise ConfigurationError(f"invalid URL {shown!r}: write '@' as '%40', and '/' in a password as '%2F'")
     parts = [part for part in query.split("&") if part]
@@ -141,12 +141,12 @@ def _split_url(url: str, shown: str) -> tuple[str, dict[str, str]]:
 
 
 def _environment_options() -> dict[str, str]:
-    """Return the options that libpq's environment variables set."""
+    """Return the connection options set by libpq's environment variables."""
     return {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
 
 
 def _escape_option(value: str) -> str:
-    """Return a value of a setting as it stands among the options of a session."""
+    """Escape a setting's value for the `options` of a connection string."""
     return re.sub(r"([\\ ])", r"\\\1", value)
 
 
@@ -155,7 +155,7 @@ def _option_name(part: str) -> str:
 
 
 def _mask_reason(reason: str, shown: str) -> str:
-    """Return what libpq says of a URL; what it quotes may be the password."""
+    """Mask quoted text in a libpq error unless `shown` contains the text: the quote may be the password."""
     return re.sub('"(.*)"', lambda found: found[0] if found[1] in shown else '"***"', reason)
 
 

@@ -1,4 +1,4 @@
-"""The operations of the PostgreSQL store, each one transaction."""
+"""The PostgreSQL store: every operation runs in one transaction."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Collection, Iterator, Sequence
@@ -48,11 +48,11 @@ from tenure.core.schedules import check_schedule
 from tenure.core.transitions import move_note
 
 CONCURRENT_SETTLE_MINIMUM = 64
-"""From so many completions on it is worth a second commit to have them done beside the claim."""
+"""Minimum number of completions for which a second connection, with a commit of its own, pays off."""
 
 
 class PostgreSQL:
-    """A `Backend` on a server, for the threads and processes of many machines."""
+    """A `Backend` on a PostgreSQL server, for threads and processes on many machines."""
 
     is_exclusive: ClassVar[bool] = False
 
@@ -162,7 +162,8 @@ class PostgreSQL:
         silent = BoundQuery(
             statements["drop long silent"], {"evidence_kept": microseconds(SILENT_WORKER_TTL), "now": now}
         )
-        # Those who come back after a long silence would else each have the other's line and wait for their own.
+        # Delete stale rows after the worker's own row is written, and skip locked rows: two workers that return after a
+        # long pause would otherwise each hold the other's row and deadlock.
         self.database.execute([BoundQuery(statements["beat" if ttl > 0 else "deregister"], values), silent])
         self._maintenance.merge_counts()
 
@@ -174,13 +175,13 @@ class PostgreSQL:
 
     @contextmanager
     def transaction(self, loop: AbstractEventLoop | None = None) -> Iterator[Any]:
-        """Give a connection of psycopg for the caller's statements: committed on leaving, or undone."""
+        """Yield a psycopg connection for the caller's statements. Commit on exit, roll back on an exception."""
         with self.database.transactions.begin(loop) as connection:
             yield connection
 
     @contextmanager
     def join(self, connection: object) -> Iterator[PostgresTransactionOperations]:
-        """Give the operations that can be part of the transaction on a connection of the caller's."""
+        """Yield the operations that can run inside the transaction of the caller's connection."""
         with self.database.caller_connection(connection) as caller:
             yield PostgresTransactionOperations(self.database, connection, caller, self._waiter.wake_for_jobs)
 
@@ -190,5 +191,5 @@ class PostgreSQL:
 
 
 def outstanding_sql(url: str, shown: str) -> str:
-    """Return what brings the schema of the store that a URL names up to date; empty if it is."""
+    """Return the SQL that migrates the store at a URL; empty if the schema is current."""
     return Database(address_of(url, shown), clock=None).outstanding()

@@ -1,7 +1,7 @@
-"""Operations that are part of a transaction of the caller's.
+"""Run operations inside the caller's transaction.
 
-Each is one call of a function in the store, whatever the driver: one statement, which happens wholly or not at all,
-under settings of its own, and for which the caller's role needs no right on any table. Nothing is locked before it.
+Every operation is one call of an SQL function, with any driver: one atomic statement with its own settings. The
+caller's role needs no rights on the tables. No lock is taken before the call.
 """
 
 import json
@@ -17,7 +17,7 @@ from tenure.errors import ConfigurationError, KeyTaken
 
 
 class PostgresTransactionOperations:
-    """What can be done in the transaction of this caller."""
+    """The operations available inside the caller's transaction."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class PostgresTransactionOperations:
         return landed
 
     def is_open(self) -> bool:
-        # Most drivers cannot tell the transaction from the next one on the same connection; the server can.
+        # Most drivers cannot distinguish this transaction from the next on the same connection; the server can.
         return (
             self._transaction_id is not None
             and self._seems_open()

@@ -1,9 +1,9 @@
-"""Claim and extend.
+"""Claim jobs and extend leases.
 
-Without a hint a claim promotes what came due, takes back what ran out, and walks every line from its beginning. A hint
-says where each line was left, and that all this was done a moment ago: under it only what lies beyond is looked at, so
-that entries of jobs long gone, which the server may not remove while somebody holds an old snapshot, are walked once a
-second and not by each claim.
+Without a hint, a claim promotes due jobs, reaps expired leases and scans every lane from its start. A hint holds the
+position where the last claim stopped in each lane, and implies that promotion and reaping ran recently: the claim then
+scans only from these positions on. While an old snapshot keeps VACUUM from removing dead index entries, workers
+therefore scan the dead entries once a second instead of in every claim.
 """
 
 import math
@@ -23,14 +23,14 @@ from tenure.backends.protocol import SWEEP
 from tenure.core.operations import Claimed, ClaimRequest, Extension, HoldStatus
 
 QUEUE, TYPE, PRIORITY, RUN_AT = 2, 1, 4, 5
-"""Where these stand in a row."""
+"""Column positions in a row."""
 
 LaneKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPosition:
-    """Where a line was left: behind the job of this order."""
+    """The sort key of the last job claimed from a lane; the next claim starts after it."""
 
     rank: int
     run_at: str
@@ -39,7 +39,7 @@ class ScanPosition:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Where each line was left, and which part of the last jobs the line had that gave the most."""
+    """The scan position in each lane, and the largest share that one lane had in the last claim."""
 
     positions: Mapping[LaneKey, ScanPosition]
     share: float
@@ -51,7 +51,7 @@ def claim(database: Database, request: ClaimRequest) -> Claimed:
 
 
 def queries(database: Database, request: ClaimRequest) -> list[BoundQuery]:
-    """Return what a claim does; the last one answers."""
+    """Return the queries of a claim; the last query returns the jobs."""
     hint = _hint_of(request)
     take = _take_query(database, request, limit=request.limit, depth=_scan_depth(request.limit, hint))
     if hint is not None:
@@ -60,12 +60,12 @@ def queries(database: Database, request: ClaimRequest) -> list[BoundQuery]:
 
 
 def skips_reaping(request: ClaimRequest) -> bool:
-    """Tell whether a claim takes back nothing that ran out; else it might find what is just being completed."""
+    """Return whether a claim reaps nothing. A reaping claim could find jobs that are being completed beside it."""
     return _hint_of(request) is not None
 
 
 def read_outcome(database: Database, request: ClaimRequest, result: Any) -> Claimed:
-    """Return what a claim took; if lines were cut off before it had enough, look further down."""
+    """Return the claimed jobs; scan deeper if a lane was cut off before the claim reached its limit."""
     is_held, is_cut, leased_until, started_at, columns = result
     rows = rows_of(columns)
     depth = _scan_depth(request.limit, _hint_of(request))
@@ -73,7 +73,7 @@ def read_outcome(database: Database, request: ClaimRequest, result: Any) -> Clai
         depth *= SCAN_GROWTH
         further = _take_query(database, request, limit=request.limit - len(rows), depth=depth, already_taken=len(rows))
         ((is_held, is_cut, _, _, more),) = database.execute([further])
-        # One that is before the others may have come meanwhile.
+        # A job that sorts before the first batch may have been enqueued meanwhile.
         rows = sorted([*rows, *rows_of(more)], key=_sort_key)
     if is_held:
         (held,) = database.execute([BoundQuery(database.statements["claim"]["held"], {"token": request.token})])
@@ -84,7 +84,7 @@ def read_outcome(database: Database, request: ClaimRequest, result: Any) -> Clai
 
 
 def rows_of(columns: Sequence[Sequence[Any] | None]) -> list[JsonRow]:
-    """Return the rows whose columns these are; each is None if there are no rows."""
+    """Turn columns into rows. Without rows every column is None."""
     return [] if columns[0] is None else list(zip(*columns, strict=True))
 
 
@@ -109,12 +109,12 @@ def _hint_of(request: ClaimRequest) -> Hint | None:
 
 
 def _scan_depth(limit: int, hint: Hint | None) -> int:
-    """Return how many jobs of a line to look at: as many as it may have to give, if it is known how they mix."""
+    """Return how many jobs to scan in each lane: fewer if the hint shows how the lanes share a claim."""
     return min(limit, math.ceil(limit * (1.0 if hint is None else 1.5 * hint.share))) + EXTRA_SCAN
 
 
 def _next_hint(request: ClaimRequest, rows: Sequence[JsonRow]) -> Hint | None:
-    """Return where the lines were left. Nothing taken: nothing is known of what lies beyond."""
+    """Return the new scan positions; None if no job was claimed, so that the next claim scans from the start."""
     if not rows:
         return None
     before = _hint_of(request)
@@ -148,7 +148,7 @@ def _promote_query(database: Database, request: ClaimRequest) -> BoundQuery:
 def _take_query(
     database: Database, request: ClaimRequest, *, limit: int, depth: int, already_taken: int = 0
 ) -> BoundQuery:
-    """Return the taking; one that looks further has taken jobs for this token before."""
+    """Return the query that takes jobs. `already_taken` counts the jobs that earlier passes took for this token."""
     hint = _hint_of(request)
     positions = {} if hint is None else hint.positions
     values = {

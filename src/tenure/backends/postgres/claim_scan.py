@@ -1,6 +1,6 @@
-"""How far into a line a claim looks."""
+"""How deep a claim scans each lane."""
 
 EXTRA_SCAN = 16
-"""How many jobs of a line, beyond those wanted, are looked at: others may be taking the first."""
+"""How many jobs a claim scans in a lane beyond its limit: concurrent claims may hold the first ones."""
 SCAN_GROWTH = 8
-"""How many times as many are looked at next, if that was not enough."""
+"""Growth of the scan depth if a pass did not find enough jobs."""

@@ -1,4 +1,4 @@
-"""Decide anew, from what is stored by then, when somebody else was first."""
+"""Retry a decision that a concurrent transaction made obsolete."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -8,15 +8,15 @@ from tenure.errors import StoreUnavailable
 T = TypeVar("T")
 
 MOST_DECISIONS = 50
-"""How often it is decided anew, before others have had their way often enough."""
+"""How often a decision is made before the operation fails."""
 
 
 class Conflict(Exception):  # noqa: N818 - an internal signal of the backend
-    """What was decided on has changed since it was looked up."""
+    """A concurrent transaction changed the rows that the decision was based on."""
 
 
 def retry_on_conflict(decide: Callable[[], T]) -> T:
-    """Return what is decided in a transaction of its own, once nobody else was first."""
+    """Call `decide`, which runs a transaction, until no `Conflict` is raised; return the result."""
     for _ in range(MOST_DECISIONS):
         try:
             return decide()

@@ -1,8 +1,8 @@
-"""The sessions of the server that our connections get: each its own, or one lent by a pooler for each transaction.
+"""Open connections, and detect whether they go through a transaction pooler.
 
-What is set, prepared or listened to stays with a session. So where sessions are lent, every transaction begins with
-what it needs set, statements are prepared only if the pooler keeps track of that, and nobody listens. Which of the two
-it is shows at the first connection.
+Settings, prepared statements and LISTEN belong to a session. A transaction pooler assigns a session for each
+transaction, so every transaction then starts with our settings, statements are prepared only if the pooler tracks
+prepared statements, and LISTEN is not used. The first connection shows which case applies.
 """
 
 import json
@@ -28,7 +28,7 @@ DETECT_POOLER = make_unprepared("select json_build_array(pg_backend_pid(), curre
 
 
 class ListenUnsupported(Exception):  # noqa: N818 - an internal signal of the backend
-    """Sessions are lent, and no other address is given to listen at."""
+    """The connection goes through a transaction pooler, and the URL has no `notify` option."""
 
 
 class Connector:
@@ -41,7 +41,7 @@ class Connector:
 
     @property
     def opening(self) -> Sequence[BoundQuery]:
-        """What every transaction begins with."""
+        """The queries that open every transaction."""
         return (
             [BoundQuery(BEGIN), BoundQuery(APPLY_SETTINGS, {"settings": self._settings})]
             if self.is_transaction_pooled
@@ -49,7 +49,7 @@ class Connector:
         )
 
     def connect(self) -> psycopg.Connection[Any]:
-        """Return a new connection; its session is set, if it is our own."""
+        """Return a new connection. Without a pooler, our settings apply to its session."""
         connection = self._open()
         try:
             if not self._is_detected:
@@ -60,7 +60,7 @@ class Connector:
         return connection
 
     def connect_to_listen(self) -> psycopg.Connection[Any]:
-        """Return a new connection that has a session of its own, or raise if there can be none."""
+        """Return a new connection with a dedicated session; raise if a pooler makes that impossible."""
         if self._address.notify is not None:
             return self._address.notify.connect(apply_settings=False)
         connection = self.connect()
@@ -70,12 +70,12 @@ class Connector:
         return connection
 
     def pipeline(self, connection: psycopg.Connection[Any]) -> PipelineConnection:
-        """Return this connection as operations use it."""
+        """Wrap a connection for operations."""
         return PipelineConnection(connection, self._timeout, uses_prepare=self.uses_prepare, opening=self.opening)
 
     @contextmanager
     def applied_settings(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
-        """Have the settings hold for what the driver itself is asked meanwhile."""
+        """Apply our settings to statements sent through the driver inside the block."""
         if not self.is_transaction_pooled:
             yield
             return
@@ -84,7 +84,7 @@ class Connector:
             yield
 
     def disable_prepare(self) -> None:
-        """Prepare no more: what is prepared in one session is missing in another. So these are lent by now."""
+        """Stop using prepared statements: a transaction pooler is handing us different sessions."""
         if self.uses_prepare:
             log.info("pooler detected, not using prepared statements: %s", self._address.shown)
         self.uses_prepare = False
@@ -106,7 +106,7 @@ class Connector:
 
     def _detect(self, connection: psycopg.Connection[Any]) -> None:
         pipeline = PipelineConnection(connection, self._timeout, uses_prepare=True)
-        # A pooler tells a number of its own, to cancel by. It may also let options pass and not heed them.
+        # A pooler reports a backend pid of its own, for cancel requests, and may accept and ignore `options`.
         if pipeline.execute([BoundQuery(DETECT_POOLER, {"mark": SETTINGS_MARKER})]) != [
             [pipeline.backend_pid, SETTINGS_MARKER]
         ]:
@@ -120,11 +120,11 @@ class Connector:
 
 
 def _tracks_prepared_statements(connection: PipelineConnection) -> bool:
-    """Tell whether a pooler keeps track of what is prepared: then it has given that a name of its own."""
+    """Return whether the pooler tracks prepared statements: if so, the server knows them under other names."""
     name = f"tenure_{secrets.token_hex(12)}"
     prepared = Statement(b"select 1", (), name.encode())
     try:
-        # In one trip, so in one session; and if it has this name there, it is gone again.
+        # One round trip, hence one session. If the server does know the name, `deallocate` removes the statement again.
         connection.execute([BoundQuery(prepared), BoundQuery(make_unprepared(f"deallocate {name}"))])
     except errors.InvalidSqlStatementName:
         return True

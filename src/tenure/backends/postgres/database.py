@@ -1,7 +1,8 @@
-"""The server as this process has it open, and what is done when it does not answer.
+"""Run transactions on the server, and retry them.
 
-An operation is one transaction and, if nothing has to be decided in between, one round trip. It is done again, on
-another connection, if its answer was lost and it may be repeated: such requests change nothing twice.
+An operation is one transaction and, unless the client has to decide between statements, one round trip. If the
+connection breaks before the response arrives, a repeatable operation is retried on a new connection; repeating it has
+no further effect.
 """
 
 import random
@@ -29,16 +30,16 @@ from tenure.core.operations import Schema
 T = TypeVar("T")
 
 Execute = Callable[[Sequence[BoundQuery]], list[Any]]
-"""Sends steps to the server, and returns what each answers."""
+"""Sends queries to the server and returns the result of each."""
 
 MOST_CONFLICTS = 10
-"""How often a transaction that the server gave up for another's sake is tried again."""
+"""How often a transaction runs, at most, if the server aborts it because of a concurrent transaction."""
 
 SHORTEST_RETRY_DELAY, LONGEST_RETRY_DELAY = 0.01, 0.5
 
 
 class Database:
-    """The connections of one handle. If it is bare, it looks for no tables of ours: the user's own are what counts."""
+    """The connections of one `Jobs` or `Table`. A bare address skips the schema of the store."""
 
     def __init__(self, address: Address, *, clock: StoreClock | None) -> None:
         self.address = address
@@ -52,15 +53,15 @@ class Database:
         self._identity: str | None = None
 
     def statements_for(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> Statements:
-        """Return the statements for those who ask for these queues and types; None is all."""
+        """Return the statements for a request of these queues and types; None means all."""
         return statements_in(self.address.schema, request_form(queues, types))
 
     def now(self) -> datetime | None:
-        """Return the moment that a test has set; None if the server's clock counts."""
+        """Return the time set by a test, or None to use the server's clock."""
         return None if self._clock is None else self._clock()
 
     def execute(self, queries: Sequence[BoundQuery], *, may_repeat: bool = True) -> list[Any]:
-        """Do these statements in one transaction and one round trip; return what each answers."""
+        """Run queries in one transaction and one round trip; return their results."""
 
         def in_one_round_trip() -> list[Any]:
             with self._pool.connection() as connection:
@@ -71,9 +72,9 @@ class Database:
     def execute_concurrently(
         self, first: Sequence[BoundQuery], second: Sequence[BoundQuery]
     ) -> tuple[list[Any], list[Any]]:
-        """Do these in two transactions at the same time, or in one if there is no connection to spare.
+        """Run two lists of queries in two concurrent transactions, or in one if no second connection is free.
 
-        Both must be such as may be repeated.
+        Both lists must be repeatable.
         """
 
         def side_by_side() -> tuple[list[Any], list[Any]]:
@@ -88,16 +89,16 @@ class Database:
                 try:
                     results = _query_results(connection, connection.receive())
                 finally:
-                    # It must not be claiming still when all of this is asked again.
+                    # Drain the second connection: its claim must not still run when both lists are retried.
                     spare_results = _query_results(spare, spare.receive())
                 return results, spare_results
 
         return self._retry(side_by_side, may_repeat=True)
 
     def transact(self, callback: Callable[[Execute], T], *, may_repeat: bool = True) -> T:
-        """Do something that has to be decided in between, in one transaction; return what it returns.
+        """Run a callback inside a transaction and return the callback's result.
 
-        It gets a function that asks the server, and it may be called again from the beginning.
+        The callback gets a function that sends queries. A retry calls the callback again from the start.
         """
 
         def in_a_transaction() -> T:
@@ -110,27 +111,27 @@ class Database:
         return self._retry(in_a_transaction, may_repeat=may_repeat)
 
     def identity(self) -> str:
-        """Return which store this is; its schema is there then."""
+        """Return the identity of the store; the first call also ensures that its schema exists."""
         if self._identity is None:
             (self._identity,) = self.execute([BoundQuery(self.statements["caller_transaction"]["store"])])
         return str(self._identity)
 
     def is_transaction_open(self, transaction_id: str) -> bool:
-        """Tell whether a transaction of this number goes on, whoever's it is."""
+        """Return whether the transaction with this id, of any session, is still open."""
         (is_open,) = self.execute(
             [BoundQuery(self.statements["caller_transaction"]["is open"], {"number": transaction_id})]
         )
         return bool(is_open)
 
     def reset_identity(self) -> None:
-        """Ask anew when it is next asked for: the store may have been made anew."""
+        """Drop the cached identity: the store may have been recreated."""
         self._identity = None
 
     @contextmanager
     def caller_connection(self, connection: object, missing: str | None = None) -> Iterator[CallerConnection]:
-        """Give a connection of the caller's as it is used here. What it raises goes on, unless it can be explained.
+        """Wrap the caller's connection. Translate the server errors that have a remedy; let others pass.
 
-        `lacking` says what is not there, if that is no store.
+        `missing` describes the missing object in the error message; the default is the store itself.
         """
         try:
             yield adapt_connection(connection)
@@ -143,12 +144,12 @@ class Database:
             raise translated from exc
 
     def migrate(self) -> Schema:
-        """Bring the schema up to date, whatever the URL says about that."""
+        """Migrate the schema, even with `migrate=never` in the URL."""
         with self._translated_errors():
             return self._migrations.apply()
 
     def outstanding(self) -> str:
-        """Return what `migrate` would do, as SQL."""
+        """Return the SQL that `migrate` would run."""
         with self._translated_errors():
             return self._migrations.outstanding()
 
@@ -167,7 +168,7 @@ class Database:
                 if errors.is_prepared_statement_error(exc):
                     self._pool.disable_prepare()
                 collisions += 1
-                # It may be restarting; but one that was never there is told about at once.
+                # The server may be restarting. If no connection ever succeeded, raise at once.
                 is_worth_it = (
                     errors.is_connection_lost(exc)
                     and may_repeat
@@ -192,5 +193,5 @@ def _with_commit(connection: PipelineConnection, queries: Sequence[BoundQuery]) 
 
 
 def _query_results(connection: PipelineConnection, results: list[Any]) -> list[Any]:
-    """Return what the steps between opening and commit answer."""
+    """Return the results of the queries between the opening and the commit."""
     return results[len(connection.opening) : -1]

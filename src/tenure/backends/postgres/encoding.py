@@ -1,4 +1,4 @@
-"""Python's values as the server reads them, and durations and moments as both understand them."""
+"""Encode Python values as PostgreSQL text, and parse timestamps."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,28 +11,28 @@ Value = str | int | float | bool | datetime | None
 
 
 def microseconds(seconds: float) -> int:
-    """Return a number of seconds in microseconds, rounded as a timedelta is."""
+    """Convert seconds to microseconds, rounded like a timedelta."""
     return timedelta(seconds=seconds) // MICROSECOND
 
 
 @lru_cache(maxsize=1024)  # the jobs of one claim share most of their timestamps
 def parse_timestamp(text: str) -> datetime:
-    """Return a moment of an answer; that is in the time zone of the server."""
+    """Parse a timestamp of the server, which is in the server's time zone, and convert it to UTC."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def encode(value: Value) -> bytes | None:
-    """Return a value as text for the server, None for null."""
+    """Encode a value as text; None is null."""
     return None if value is None else _format(value).encode()
 
 
 def array(values: Iterable[Value]) -> str:
-    """Return values as the text of an array."""
+    """Encode values as an array literal."""
     return "{" + ",".join(["null" if each is None else _quote_element(each) for each in values]) + "}"
 
 
 def text_array(values: Sequence[str | None]) -> str:
-    """Return texts as the text of an array; the same as `array`, and quicker."""
+    """Encode strings as an array literal; a faster `array`."""
     if not values or None in values:
         return array(values)
     joined = '","'.join(cast("Sequence[str]", values))
@@ -42,7 +42,7 @@ def text_array(values: Sequence[str | None]) -> str:
 
 
 def integer_array(values: Iterable[int]) -> str:
-    """Return numbers as the text of an array; the same as `array`, and quicker."""
+    """Encode integers as an array literal; a faster `array`."""
     return "{" + ",".join(map(str, values)) + "}"
 
 

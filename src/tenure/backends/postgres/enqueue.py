@@ -1,7 +1,8 @@
-"""Enqueue.
+"""Enqueue jobs.
 
-Jobs without keys are stored in one trip: an id that is taken is the same job. Where keys are, what becomes of each
-entry is decided from what is stored, in the order asked; if somebody else stores the same meanwhile it is decided anew.
+Jobs without keys are stored in one round trip: an existing id is the same job. With keys, the client reads the stored
+ids and key holders, decides for each job in the order given, and writes; if a concurrent transaction stores the same id
+or key meanwhile, the client decides again.
 """
 
 import json
@@ -27,10 +28,10 @@ def enqueue(database: Database, records: Sequence[JobRecord]) -> list[Enqueued]:
 
 
 def decide_and_store(database: Database, execute: Execute, records: Sequence[JobRecord]) -> list[Enqueued]:
-    """Look up what is there, decide, and store what is new; raise if it is taken by then."""
+    """Read existing ids and keys, decide, and store the new jobs; raise `Conflict` if one was taken meanwhile."""
     statements = database.statements["enqueue"]
     keyed = [record for record in records if record.key is not None]
-    # Keys first: a job that is stored in between is then found by its id, not as one that has taken its own key.
+    # Keys first: a job stored between the two reads is then found by its id, not as the holder of its own key.
     holders, stored = execute(
         [
             BoundQuery(

@@ -1,4 +1,4 @@
-"""What the server says when it cannot, in words that name the store and a remedy."""
+"""Translate driver errors into errors that name the store and a remedy."""
 
 import re
 
@@ -9,7 +9,7 @@ from tenure.backends.postgres.address import Address
 from tenure.errors import ConfigurationError, SchemaOutdated, StoreUnavailable, TenureError
 
 PREPARED_STATEMENT_ERRORS = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
-"""What is prepared is not what this connection has prepared: a pooler gave us another session."""
+"""A prepared statement is missing or already exists: a pooler gave us another session."""
 
 CONFLICT_ERRORS = (
     errors.DeadlockDetected,
@@ -17,9 +17,9 @@ CONFLICT_ERRORS = (
     errors.UniqueViolation,
     *PREPARED_STATEMENT_ERRORS,
 )
-"""The server gave up this transaction for another's sake; nothing of it happened.
+"""The server aborted the transaction because of a concurrent one; it had no effect.
 
-What is taken is looked up first, so a unique violation tells that somebody took it meanwhile.
+Operations look for existing ids and keys first, so a unique violation means that a concurrent transaction was faster.
 """
 
 MISSING_OBJECT_ERRORS = (
@@ -32,7 +32,7 @@ MISSING_OBJECT_ERRORS = (
 MISSING_OBJECT_STATES = {each.sqlstate for each in MISSING_OBJECT_ERRORS}
 
 STANDBY_ERROR = errors.FeatureNotSupported
-"""What a standby says to transactions that write, as all of ours do. It may be about to become the primary."""
+"""The error of a standby for a `read write` transaction, as all of ours are. A failover may make it the primary."""
 
 CONNECTION_LOST_STATES = {
     None,
@@ -47,17 +47,17 @@ CONNECTION_LOST_STATES = {
     "57P03",
     "57P05",
 }
-"""How the server says that it ends a connection, or makes none; a connection that broke has no such code."""
+"""SQLSTATEs of a closed or refused connection; None is a connection that broke."""
 
 
 LOGIN_REJECTED = re.compile(
     r'authentication failed|no password supplied|no pg_hba.conf entry|(role|database) ".*" does not exist'
 )
-"""Why a connection was refused; of that the driver gives no code."""
+"""Messages of a rejected login; the driver reports no SQLSTATE for them."""
 
 
 OPTIONS_REJECTED = "unsupported startup parameter"
-"""How a pooler refuses what a session shall be set to; of that the driver gives no code either."""
+"""Message of a pooler that rejects session settings; the driver reports no SQLSTATE for it."""
 
 
 def rejects_options(error: psycopg.Error) -> bool:
@@ -65,7 +65,7 @@ def rejects_options(error: psycopg.Error) -> bool:
 
 
 def is_connection_lost(error: psycopg.Error | OSError) -> bool:
-    """Tell whether the connection is gone, and with it the answer, if the request ever arrived; or is to a standby."""
+    """Return whether the connection is lost, so that the outcome of the request is unknown, or leads to a standby."""
     if isinstance(error, psycopg.OperationalError):
         return error.sqlstate in CONNECTION_LOST_STATES
     return isinstance(error, OSError | STANDBY_ERROR)
@@ -80,7 +80,7 @@ def is_prepared_statement_error(error: psycopg.Error | OSError) -> bool:
 
 
 def translate_error(address: Address, error: psycopg.Error | OSError) -> TenureError:  # noqa: PLR0911 - one return for each remedy
-    """Return what is raised in place of the driver's error."""
+    """Return the tenure error to raise for a driver error."""
     reason = reason_of(error)
     store = address.display_name
     if isinstance(error, MISSING_OBJECT_ERRORS):
@@ -106,16 +106,16 @@ def translate_error(address: Address, error: psycopg.Error | OSError) -> TenureE
 
 
 def reason_of(error: psycopg.Error | OSError) -> str:
-    """Return what the server said in one line; without its details, which may have the values of a row."""
+    """Return the server's message in one line, without the detail, which may contain values of a row."""
     if isinstance(error, psycopg.Error) and error.diag.message_detail is not None:
         return error.diag.message_primary or type(error).__name__
     return " ".join(str(error).split())
 
 
 def translate_caller_error(address: Address, error: Exception, missing: str | None = None) -> TenureError | None:
-    """Return what is raised in place of an error on a connection of the caller's; None if that goes on as it is.
+    """Return the tenure error for an error on the caller's connection, or None if the error should pass unchanged.
 
-    Its driver, and perhaps a library around that, is one of several: only the code of the server is the same.
+    The connection may use any driver, possibly wrapped by a library: only the SQLSTATE is common to all.
     """
     state, reason = _server_message(error)
     if state in MISSING_OBJECT_STATES:
@@ -141,9 +141,9 @@ def lost_commit_error(address: Address, error: psycopg.Error) -> StoreUnavailabl
 
 
 def _server_message(error: BaseException) -> tuple[str | None, str]:
-    """Return the code and the first line of what the server said, of whatever library the error is.
+    """Return the SQLSTATE and the first line of the server's message, for an error of any library.
 
-    SQLAlchemy and Django wrap the error of a driver; what they say themselves may have the values of the statement.
+    SQLAlchemy and Django wrap the driver's error; their own message may contain the values of the statement.
     """
     state, source = None, error
     cause: BaseException | None = error

@@ -1,4 +1,4 @@
-"""What a claim of one job depends on."""
+"""Read the facts that decide when a job is claimed."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""The functions of a store, for everybody who is no Python program: what they are made of, and how they come to be.
+"""Generate the SQL functions of a store, for clients in other languages.
 
-Their statements on the tables are those that the operations run: a template in `functions/` names them, and the values
-that they name become variables. So the two cannot drift apart.
+A template in `functions/` names the statements of the Python operations, and the values of a statement become PL/pgSQL
+variables. Functions and operations therefore run the same SQL.
 """
 
 import json
@@ -28,7 +28,7 @@ from tenure.core.transitions import RULES
 TEMPLATES = ("checks", "store", "enqueue", "claim", "extend", "settle", "reap")
 
 VERSION_SUFFIX = "_v1"
-"""How a function ends that others may call; it stays as it is, and what differs gets another ending."""
+"""Suffix of the public functions. A version never changes; a different behaviour gets a new suffix."""
 FUNCTION_HEAD = re.compile(rf"create or replace function \S+\.(\w+?)({VERSION_SUFFIX})?\(([^()]*)\)\nreturns (.*)\n")
 
 TEMPLATE_FORMS = {"sql": ALL, "of_queues": OF_QUEUES, "of_queues_and_types": OF_QUEUES_AND_TYPES}
@@ -44,10 +44,10 @@ AS_OWNER = "\n".join(
         ),
     ]
 )
-"""It has the rights of whoever made it, and does the same whatever the session of the caller is set to."""
+"""Run with the rights of the owner, and independently of the settings of the caller's session."""
 
 CONFLICT_SQLSTATE = "TN001"
-"""An error of our own, which never leaves a function."""
+"""Internal SQLSTATE for a write conflict; no function lets it escape."""
 
 CLAIM_FIELDS = ("id", "fence", "token", "outcome")
 OUTCOME_FIELDS: Mapping[Outcome, Sequence[str]] = {
@@ -58,7 +58,7 @@ OUTCOME_FIELDS: Mapping[Outcome, Sequence[str]] = {
     Outcome.RELEASED: (),
     Outcome.CANCELLED: ("error",),
 }
-"""What a settlement says beside who holds what, by its outcome."""
+"""The fields of a settlement by its outcome, beyond those that identify the claim."""
 
 CONTROL_CHARACTERS = r"\u0001-\u001f\u007f"
 INVISIBLE_CHARACTERS = (
@@ -66,15 +66,15 @@ INVISIBLE_CHARACTERS = (
     r"\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f\U000f0000-\U0010ffff"
 )
-"""Characters of which no name is made: what `str.isprintable` refuses, but for those that Unicode may yet assign."""
+"""Characters not allowed in names: those that `str.isprintable` rejects, except code points not yet assigned."""
 
 
 def script(schema: str) -> str:
-    """Return what makes all functions in a schema, or makes them anew. Who may call them is for others to say."""
+    """Return the SQL that creates or replaces all functions of a schema. It grants no rights to call them."""
     named = {"schema": quote_name(schema), **_constants(), **_statements(schema)}
     made = [_template(name).strip().format(**named) for name in TEMPLATES]
     called = [plain for text in made for plain in _unversioned_wrappers(schema, text)]
-    # To replace a function that somebody else has put there would leave it theirs, to be changed again.
+    # `create or replace` keeps the owner of an existing function: a role that had created it could change it again.
     closed = [
         f"alter function {quote_name(schema)}.{name}{version} owner to current_user;\n"
         f"revoke all on function {quote_name(schema)}.{name}{version} from public;"
@@ -85,12 +85,12 @@ def script(schema: str) -> str:
 
 
 def public_names() -> list[str]:
-    """Return the functions that others may call, without their versions."""
+    """Return the names of the public functions, without version suffix."""
     return [name for each in TEMPLATES for name, version, *_ in FUNCTION_HEAD.findall(_template(each)) if version]
 
 
 def _unversioned_wrappers(schema: str, text: str) -> list[str]:
-    """Return the same functions without their versions, for people who type."""
+    """Return wrappers without version suffix, for interactive use."""
     plain = list[str]()
     for name, version, parameters, result in FUNCTION_HEAD.findall(text):
         if version:
@@ -116,7 +116,7 @@ def _template(name: str) -> str:
 
 
 def _statements(schema: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
-    """Return the statements of all operations, by the ways of asking; `:so` is then the variable `given_so`."""
+    """Return the statements of all operations by request form; the value `:name` becomes the variable `given_name`."""
     return {
         way: {
             operation: {name: _replace_values(text) for name, text in texts.items()}
@@ -127,14 +127,14 @@ def _statements(schema: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
 
 
 def _replace_values(text: str) -> str:
-    # The moment is never given: it is the server's.
+    # Functions always use the server's clock.
     variables = NAMED_VALUE.sub(lambda found: "null" if found[1] == "now" else f"given_{found[1]}", text)
     return variables.replace("\n", "\n  ")
 
 
 @cache
 def _constants() -> Mapping[str, str]:
-    """Return what the templates name, as it stands in SQL."""
+    """Return the constants of the templates, as SQL."""
     options = _defaults(NewJob)
     defaults = {name: options[name] for name in ("queue", "priority", "on_conflict", "max_attempts", "max_crashes")}
     backoff = Backoff()
@@ -195,7 +195,7 @@ def _defaults(kind: type[NewJob | ClaimRequest]) -> dict[str, Any]:
 
 
 def _transition_rows() -> str:
-    """Return what each ending of a holder does, but for completion, as rows."""
+    """Return the rules of `core.transitions` for every outcome except completion, as SQL rows."""
     rows = [
         (outcome, rule.state, rule.when_exhausted, rule.attempts)
         for outcome, rule in RULES.items()

@@ -1,7 +1,7 @@
-"""The connection that a caller gets for one transaction.
+"""A connection for one transaction of the caller.
 
-It is a new one each time, over a session that may have been used before. The session has the server's own settings:
-what they are for statements of ours does not suit everybody's.
+Every transaction gets a new connection object, possibly over a reused session. The session has the server's default
+settings: ours suit only tenure's own statements.
 """
 
 import os
@@ -24,7 +24,7 @@ RESET_SESSION = (
     "reset session authorization; reset all; deallocate all; close all; unlisten *; discard temp; discard sequences; "
     "select pg_advisory_unlock_all()"
 )
-"""Makes a session that somebody has used as it was at first, but for what the server has read of our functions."""
+"""Reset a used session to its initial state. Unlike `discard all`, keep the cached plans of our functions."""
 
 NO_COMMIT = f"{ENDS_WITH_BLOCK}; remove the call of commit()"
 NO_ROLLBACK = f"{ENDS_WITH_BLOCK}; raise an exception instead of calling rollback()"
@@ -37,7 +37,7 @@ ENDED_EARLY = (
 
 
 class GuardedCursor(psycopg.Cursor[Any]):
-    """Looks at each statement first."""
+    """Rejects statements that would end the transaction."""
 
     def execute(self, query: Query, *args: Any, **options: Any) -> Self:
         reject_ending(_text(query))
@@ -49,7 +49,7 @@ class GuardedCursor(psycopg.Cursor[Any]):
 
 
 class GuardedConnection(psycopg.Connection[Any]):
-    """A connection whose transaction ends with its block, not before: the completion has to be in it."""
+    """A connection whose transaction ends with its block and not earlier: it must include the completion of the job."""
 
     _is_in_block = False
     _is_done = False
@@ -63,7 +63,7 @@ class GuardedConnection(psycopg.Connection[Any]):
         self._start: Any = None
 
     def reset_session(self) -> None:
-        """Be as a new one."""
+        """Reset the session to its initial state."""
         self.autocommit = True
         psycopg.Cursor(self).execute(RESET_SESSION)
         self.autocommit = False
@@ -74,7 +74,7 @@ class GuardedConnection(psycopg.Connection[Any]):
         self._start = self._transaction_start()
 
     def commit_block(self) -> None:
-        """Commit, if it is still the same transaction."""
+        """Commit; raise if a statement of the caller has already ended the transaction."""
         if self._transaction_start() != self._start:
             raise ConfigurationError(ENDED_EARLY)
         super().commit()
@@ -82,7 +82,7 @@ class GuardedConnection(psycopg.Connection[Any]):
         self._is_done = True
 
     def abort(self) -> None:
-        """Be closed; what was not committed is undone. In a forked child it is the parent's, and goes on."""
+        """Close the connection, which rolls back. In a forked child leave it open: the parent owns the session."""
         self._is_in_block = False
         if self._owner_pid == os.getpid():
             super().close()
@@ -95,13 +95,13 @@ class GuardedConnection(psycopg.Connection[Any]):
         return super().cursor(*args, **options)
 
     def wait(self, *args: Any, **options: Any) -> Any:
-        # Every statement comes here, also of a cursor that was made in the block.
+        # Every statement passes through here, including those of a cursor created inside the block.
         if self._is_done:
             raise ConfigurationError(USED_AFTER_END)
         return super().wait(*args, **options)
 
     def __del__(self, *args: Any) -> None:
-        # Afterwards the session is another's.
+        # After the block, another transaction may use the session.
         if self._is_in_block:
             super().__del__(*args)
 
@@ -123,12 +123,12 @@ class GuardedConnection(psycopg.Connection[Any]):
         raise ConfigurationError(NO_BLOCK)
 
     def _transaction_start(self) -> Any:
-        """Return what no other transaction of this session has."""
+        """Return the start time, which identifies the transaction within its session."""
         return self.cursor(row_factory=tuple_row).execute(TRANSACTION_START).fetchone()
 
 
 class AsyncGuardedCursor(psycopg.AsyncCursor[Any]):
-    """Looks at each statement first."""
+    """Rejects statements that would end the transaction."""
 
     async def execute(self, query: Query, *args: Any, **options: Any) -> Self:
         reject_ending(_text(query))
@@ -140,7 +140,7 @@ class AsyncGuardedCursor(psycopg.AsyncCursor[Any]):
 
 
 class AsyncGuardedConnection(psycopg.AsyncConnection[Any]):
-    """The same for an event loop."""
+    """The guarded connection for an event loop."""
 
     _is_in_block = False
     _is_done = False
@@ -153,7 +153,7 @@ class AsyncGuardedConnection(psycopg.AsyncConnection[Any]):
         self._start: Any = None
 
     async def reset_session(self) -> None:
-        """Be as a new one."""
+        """Reset the session to its initial state."""
         await self.set_autocommit(True)
         await psycopg.AsyncCursor(self).execute(RESET_SESSION)
         await self.set_autocommit(False)
@@ -164,7 +164,7 @@ class AsyncGuardedConnection(psycopg.AsyncConnection[Any]):
         self._start = await self._transaction_start()
 
     async def commit_block(self) -> None:
-        """Commit, if it is still the same transaction."""
+        """Commit; raise if a statement of the caller has already ended the transaction."""
         if await self._transaction_start() != self._start:
             raise ConfigurationError(ENDED_EARLY)
         await super().commit()
@@ -172,7 +172,7 @@ class AsyncGuardedConnection(psycopg.AsyncConnection[Any]):
         self._is_done = True
 
     async def abort(self) -> None:
-        """Be closed; what was not committed is undone."""
+        """Close the connection, which rolls back."""
         self._is_in_block = False
         await super().close()
 
@@ -182,13 +182,13 @@ class AsyncGuardedConnection(psycopg.AsyncConnection[Any]):
         return super().cursor(*args, **options)
 
     async def wait(self, *args: Any, **options: Any) -> Any:
-        # Every statement comes here, also of a cursor that was made in the block.
+        # Every statement passes through here, including those of a cursor created inside the block.
         if self._is_done:
             raise ConfigurationError(USED_AFTER_END)
         return await super().wait(*args, **options)
 
     def __del__(self, *args: Any) -> None:
-        # Afterwards the session is another's.
+        # After the block, another transaction may use the session.
         if self._is_in_block:
             super().__del__(*args)
 
@@ -210,7 +210,7 @@ class AsyncGuardedConnection(psycopg.AsyncConnection[Any]):
         raise ConfigurationError(NO_BLOCK)
 
     async def _transaction_start(self) -> Any:
-        """Return what no other transaction of this session has."""
+        """Return the start time, which identifies the transaction within its session."""
         return await (await self.cursor(row_factory=tuple_row).execute(TRANSACTION_START)).fetchone()
 
 

@@ -1,6 +1,6 @@
-"""Sessions for transactions of the caller's that are open, and that nobody uses.
+"""Keep idle sessions of `claim.transaction()` for reuse.
 
-To open one takes a few milliseconds, and the server then takes as long again to read our functions for the first time.
+Opening a session takes a few milliseconds, and the server needs as long again to load our functions for the first time.
 """
 
 import threading
@@ -14,7 +14,7 @@ from psycopg.pq.abc import PGconn
 from tenure.backends.shared import forking
 
 IDLE_SESSION_TTL = 60.0
-"""Seconds after which one that nobody used is closed, when another is taken or given back."""
+"""Seconds after which an unused session is closed, at the next take or return of a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class IdleSession:
 
 
 class IdleSessions:
-    """Those of one process: for any thread, and for any event loop."""
+    """The idle sessions of one process, for any thread or event loop."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -37,13 +37,13 @@ class IdleSessions:
         self._is_closed = False
 
     def take(self) -> PGconn | None:
-        """Return the one that was used last, or None."""
+        """Return the most recently used session, or None."""
         with self._lock:
             self._close_expired()
             return self._idle.pop().session if self._idle else None
 
     def put(self, session: PGconn) -> None:
-        """Keep one whose transaction has ended, or close it."""
+        """Keep a session for reuse, or close it if it is in a transaction or the limit is reached."""
         is_idle = session.transaction_status == TransactionStatus.IDLE
         with self._lock:
             self._close_expired()
@@ -59,7 +59,7 @@ class IdleSessions:
                 self._idle.pop().session.finish()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: the sessions are the parent's."""
+        """Start empty: the sessions belong to the parent."""
         forking.abandon(self._idle)
         self._reset()
 

@@ -1,7 +1,7 @@
-"""Wait for jobs, and wake those who wait.
+"""Wait for jobs, and wake waiting threads and processes.
 
-Who waits looks by itself, seldom more than once a second when nothing happens: so every job is found, whatever is lost
-on the way. A ring only makes that sooner.
+Waiters poll, about once a second when idle, so every job is found even if notifications are lost. A notification only
+makes that faster.
 """
 
 import secrets
@@ -22,7 +22,7 @@ from tenure.errors import StoreUnavailable
 
 
 class JobWaiter:
-    """What one handle on a store needs to wait, and to wake others."""
+    """Waits for jobs and sends notifications, for one `PostgreSQL` object."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -43,7 +43,7 @@ class JobWaiter:
         )
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        """Return when a claim may find something, or when the time is over; raise if the store is away by then."""
+        """Return when a claim may find jobs, or after the timeout; raise if the store was unavailable until then."""
         ends_at = time.monotonic() + timeout
         group = self._wait_groups.group_for(queues, types)
         error: StoreUnavailable | None = None
@@ -62,16 +62,16 @@ class JobWaiter:
             raise error
 
     def wake(self, queues: Collection[str] | None) -> None:
-        """Wake some who wait for jobs of these queues, None for any; here at once, elsewhere soon.
+        """Wake waiters for these queues, None for any: threads of this process at once, other processes soon.
 
-        To be called when what makes the jobs claimable is committed. It neither waits nor fails.
+        Call this after the commit that makes the jobs claimable. It does not block and does not raise.
         """
         if queues is None or queues:
             self._wait_groups.wake(queues)
             self._notifier.notify(queues)
 
     def wake_for_jobs(self, records: Sequence[JobRecord]) -> None:
-        """Wake some who wait for these jobs, if they are due before anybody would look."""
+        """Wake waiters for these jobs, if the jobs are due before the next poll."""
         soon = (self._database.now() or datetime.now(UTC)) + timedelta(seconds=LONGEST_POLL)
         self.wake(
             {
@@ -82,7 +82,7 @@ class JobWaiter:
         )
 
     def wake_for_settlements(self, settlements: Sequence[Settlement]) -> None:
-        """Wake some who wait, if claims ended so that their jobs are due again before anybody would look."""
+        """Wake waiters if these settlements queue jobs that are due before the next poll."""
         if any(each.state is State.QUEUED and (each.delay or 0.0) < LONGEST_POLL for each in settlements):
             self.wake(None)
 
@@ -92,12 +92,12 @@ class JobWaiter:
         self._notifier.close()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: the threads are gone, and their connections are the parent's."""
+        """Reset after fork: the threads are gone, and their connections belong to the parent."""
         forking.abandon(self._listener.open_handles())
         self._reset()
 
     def _poll(self, group: WaitGroup) -> float | None:
-        """Return in how many seconds a claim may find something; None if that is not known."""
+        """Poll; return in how many seconds a claim may find jobs, None if unknown."""
         values = {
             "queues": optional_array(group.queues),
             "types": optional_array(group.types),
@@ -110,7 +110,8 @@ class JobWaiter:
         return None if claimable_in is None else float(claimable_in)
 
     def _on_notification(self, notification: Notification) -> None:
-        # In every process somebody was woken: the first to look may have claimed before the others do.
+        # The notification wakes a thread in every process. Spread their polls, so that the first can claim before the
+        # others poll.
         self._wait_groups.wake(notification.queues, spread=WAKE_SPREAD)
 
     def _send_notification(self, queues: frozenset[str] | None) -> None:

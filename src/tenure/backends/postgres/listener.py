@@ -1,8 +1,8 @@
-"""Hear the rings of all processes, on a connection of its own.
+"""Receive the notifications of all processes, on a dedicated connection.
 
-A connection that says nothing may be one on which nothing can be heard: it is broken on the way, or leads to a pooler
-that gives its sessions to others. So the listener has itself rung, at first and after each silence, by way of another
-connection. Until it hears that nobody relies on it, and those who wait look more often.
+A silent connection may be dead: the network is broken, or a pooler gave the session to another client. So the listener
+sends a ping to itself over another connection, at the start and after every quiet period. Until the ping arrives,
+waiters do not rely on the listener and poll more often.
 """
 
 import logging
@@ -25,30 +25,31 @@ from tenure.backends.postgres.statements import make_statement, quote_name
 log = logging.getLogger(__name__)
 
 PING_INTERVAL = 30.0
-"""Seconds without a ring, about, after which the listener has itself rung."""
+"""Seconds without a notification, roughly, after which the listener sends a ping to itself."""
 PING_TIMEOUT = 2.0
-"""Seconds within which it then has to hear that."""
+"""Seconds in which the ping has to arrive."""
 LISTENER_IDLE_TTL = 60.0
-"""Seconds that it goes on when nobody waits."""
+"""Seconds that the thread keeps listening after the last wait."""
 CLOSE_TIMEOUT = 2.0
-"""Seconds that its end is waited for: it may be connecting."""
+"""Seconds that `close` waits for the thread, which may be connecting."""
 
 SHORTEST_RECONNECT_DELAY = 0.1
 LONGEST_RECONNECT_DELAY = 5.0
 LONGEST_RECONNECT_DELAY_WITHOUT_PING = 60.0
-"""Seconds between two attempts; longer where one succeeds and does not help."""
+"""Seconds between two attempts to connect; longer if connections succeed but receive no notifications."""
 
 NO_IDLE_TIMEOUT = make_statement("set idle_session_timeout = 0")
 
 
 class PingTimeout(Exception):  # noqa: N818 - an internal signal of this module
-    """The listener had itself rung, and did not hear it."""
+    """The listener's own ping did not arrive."""
 
 
 class Listener:
-    """A thread that is there while somebody waits.
+    """A thread that runs while threads of this process wait for jobs.
 
-    It calls `heard` with each ring of others, and `changed` when it begins to hear or no longer does.
+    The listener calls `on_notification` with each notification of another `JobWaiter`, and `on_change` when the
+    connection starts or stops receiving notifications.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class Listener:
 
     @property
     def is_connected(self) -> bool:
-        """Whether rings are heard, as far as can be known."""
+        """Whether the last ping arrived, so that notifications can be expected."""
         return self._is_connected is True
 
     def ensure_listening(self) -> None:
-        """Listen, for somebody waits."""
+        """Start the thread if needed, and keep it running for another minute."""
         with self._lock:
             self._wanted_until = time.monotonic() + LISTENER_IDLE_TTL
             if self._thread is None and self._should_run():
@@ -99,7 +100,7 @@ class Listener:
             thread.join(CLOSE_TIMEOUT)
 
     def open_handles(self) -> list[object]:
-        """Return what a child of this process has to leave alone."""
+        """Return the open sockets and connections, which a forked child must not close."""
         return self._open_handles
 
     def _start(self) -> None:
@@ -135,7 +136,7 @@ class Listener:
                     )
 
     def _should_stop(self) -> bool:
-        """Tell whether to end; if so, the next who waits starts another."""
+        """Return whether to stop. If so, reset the state so that the next wait starts a new thread."""
         with self._lock:
             if self._should_run():
                 return False
@@ -150,7 +151,7 @@ class Listener:
         return not self._is_unsupported and not self._closing.is_set() and time.monotonic() < self._wanted_until
 
     def _connect_and_listen(self, woken: socket.socket) -> None:
-        """Listen for as long as that is wanted, and possible."""
+        """Connect, and listen until an error occurs or no thread waits."""
         connection = PipelineConnection(self._connect(), PING_TIMEOUT, uses_prepare=False)
         self._open_handles.append(connection)
         try:
@@ -189,7 +190,7 @@ class Listener:
             return
         was_lost, self._is_connected = self._is_connected is False, is_connected
         if is_connected:
-            # Who was told that they are not is told that they are again.
+            # Log the recovery only if the outage was logged.
             level = logging.INFO if was_lost else logging.DEBUG
             log.log(level, "LISTEN connected", extra={"store": self._address.shown})
         else:

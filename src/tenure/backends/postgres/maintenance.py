@@ -1,7 +1,7 @@
-"""What a store needs now and then: counts added up, and empty lanes swept.
+"""Periodic maintenance: merge the event counts of past minutes, and delete empty lanes.
 
-Whoever beats or purges does it along the way, in transactions of its own. It waits for nobody, and what it leaves
-undone only takes room: it is done another time.
+Heartbeats and purges trigger maintenance, which runs in separate transactions and waits for no lock. Skipped rows only
+take space; a later run handles them.
 """
 
 import time
@@ -16,11 +16,11 @@ from tenure.errors import StoreUnavailable
 COUNTS_MERGE_INTERVAL = 60.0
 LANE_SWEEP_INTERVAL = 600.0
 MERGE_BATCH = 50_000
-"""How many lines of counts are added up, or dropped, at once."""
+"""How many rows of counts one run merges or deletes at most."""
 
 
 class Throttle:
-    """Tells whether it is time again. If two ask at the same instant, both may be told so."""
+    """Limits how often an action runs. Two threads that check at the same instant may both run it."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -53,7 +53,7 @@ class Maintenance:
 
 
 def merge_counts(database: Database, since: str | None) -> str:
-    """Make one line of several, and drop what is older than a day; return since when to go on the next time."""
+    """Merge the counts of each minute and delete those older than a day; return where the next run starts."""
     statements, now = database.statements["counts"], database.now()
     steps = [
         BoundQuery(statements["drop old"], {"kept": microseconds(COUNTS_KEPT), "most": MERGE_BATCH, "now": now}),
@@ -64,11 +64,11 @@ def merge_counts(database: Database, since: str | None) -> str:
 
 
 def sweep_lanes(database: Database) -> None:
-    """Forget the queues and types that have no job any more; raise if somebody is enqueueing at this instant."""
+    """Delete lanes without jobs. Raise if a concurrent transaction is enqueueing."""
     statements = database.statements["purge"]
     (has_empty_lanes,) = database.execute([BoundQuery(statements["has empty lanes"])], may_repeat=False)
     if has_empty_lanes:
-        # Until this is committed, whoever enqueues waits.
+        # The table lock blocks enqueueing until this transaction commits.
         database.execute(
             [BoundQuery(statements["hold lanes"]), BoundQuery(statements["sweep lanes"])], may_repeat=False
         )

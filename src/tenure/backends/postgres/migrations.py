@@ -1,7 +1,7 @@
-"""The schema in the database, and how an older one becomes the present one.
+"""Create and migrate the schema.
 
-A migration only adds, so that workers of the older version go on while it is applied and after: each version says from
-which one on a tenure may know less and still work with it.
+A migration only adds, so workers of the older release keep running during and after it. Every schema version records
+which releases can use it, as `works_from`: a release must know at least this schema version.
 """
 
 import re
@@ -24,25 +24,25 @@ SCRIPTS = sorted(
     (each for each in files(__package__).joinpath("schema").iterdir() if re.fullmatch(r"\d+\.sql", each.name)),
     key=lambda each: each.name,
 )
-"""What makes version 1 of nothing, version 2 of version 1, and so on."""
+"""The script of version 1 creates the schema; every later script upgrades the version before."""
 
 SUPPORTED_ENCODINGS = {"UTF8", "SQL_ASCII"}
-"""Of a database that keeps every character."""
+"""Database encodings that can store every character."""
 
 OLDEST_SERVER = 15
-"""The oldest version of the server that our statements were run on."""
+"""The oldest supported PostgreSQL version."""
 
 OLDEST_COMPATIBLE = {1: 1, 2: 1}
-"""For each version, the oldest that a tenure may know to work with it."""
+"""For each schema version, the lowest schema version that a release must know to use it."""
 
 
 def current_version() -> int:
-    """Return the version that this tenure makes."""
+    """Return the schema version of this release."""
     return len(SCRIPTS)
 
 
 def script(schema: str, before: int = 0) -> str:
-    """Return what brings a schema of that version up to date, as one text to be run by hand."""
+    """Return the SQL that migrates a schema from version `before`, as one script to run by hand."""
     parts = [f"create schema if not exists {quote_name(schema)};"] if before == 0 else []
     applied = sql_in(schema)["schema"]["applied"]
     for number, text in _pending_scripts(schema, before):
@@ -54,7 +54,7 @@ def script(schema: str, before: int = 0) -> str:
 
 
 class Migrations:
-    """Sees once that the schema is there, as the URL allows."""
+    """Checks the schema once for each `Database`, and migrates it if the URL allows."""
 
     def __init__(self, address: Address, connector: Connector) -> None:
         self._address = address
@@ -67,7 +67,7 @@ class Migrations:
         return Schema(before=self._found_version or 0, now=current_version())
 
     def ensure_migrated(self, connection: psycopg.Connection[Any]) -> None:
-        """Make the schema usable, or raise, when the first connection is there; for tables alone, look for none."""
+        """Check the schema on the first connection, and migrate or raise. A bare address needs no schema."""
         if self._found_version is not None:
             return
         if self._address.is_bare:
@@ -81,7 +81,7 @@ class Migrations:
         self._found_version = found
 
     def apply(self) -> Schema:
-        """Bring it up to date; tell the version that this handle found first."""
+        """Migrate the schema; return the new version and the version that this object found first."""
         connection = self._connector.connect()
         try:
             found = self._read_version(connection)
@@ -93,7 +93,7 @@ class Migrations:
         return self.schema
 
     def outstanding(self) -> str:
-        """Return what `apply` would do, as one text to be run by hand."""
+        """Return the SQL script that `apply` would run."""
         with self._connector.connect() as connection:
             return script(self._address.schema, self._read_version(connection))
 
@@ -102,7 +102,7 @@ class Migrations:
             return self._checked_version(connection)
 
     def _checked_version(self, connection: psycopg.Connection[Any]) -> int:
-        """Return the version; 0 if there is none. Raise for one that this tenure cannot work with."""
+        """Return the schema version, 0 without a schema. Raise if this release is too old for the version."""
         self._reject_unsupported(connection)
         if not _fetch_value(connection, self._statements["has schema"].text, self._address.schema):
             return 0
@@ -124,7 +124,7 @@ class Migrations:
             raise ConfigurationError(f"{self._address.shown!r} is PostgreSQL {version}; use {OLDEST_SERVER} or newer")
 
     def _reject_encoding(self, connection: psycopg.Connection[Any]) -> None:
-        # A result that cannot be stored would be tried for ever.
+        # A result with characters that the database cannot store would be retried for ever.
         encoding = connection.info.parameter_status("server_encoding")
         if encoding not in SUPPORTED_ENCODINGS:
             raise ConfigurationError(
@@ -142,10 +142,10 @@ class Migrations:
             )
 
     def _migrate(self, connection: psycopg.Connection[Any]) -> int:
-        """Bring the schema up to date, alone; return the version that was found."""
+        """Migrate the schema under an advisory lock; return the version found before."""
         with self._translated_rights_errors(), connection.transaction():
             raw = psycopg.RawCursor(connection)
-            # It may take longer than an operation: an index is built, or another one migrates.
+            # A migration may take longer than an operation: it builds indexes, or waits for another migration.
             raw.execute("set local statement_timeout = 0")
             raw.execute("set local lock_timeout = 0")
             raw.execute(self._statements["alone"].text, [self._address.schema])
@@ -153,7 +153,7 @@ class Migrations:
             if found == 0 and not _fetch_value(connection, self._statements["exists"].text, self._address.schema):
                 raw.execute(self._statements["create"].text)
             for number, text in _pending_scripts(self._address.schema, found):
-                # Without values, so that one message may have many statements.
+                # Without parameters: then a message may contain many statements.
                 connection.execute(text.encode())
                 raw.execute(self._statements["applied"].text, [number, OLDEST_COMPATIBLE[number]])
             if found < current_version():

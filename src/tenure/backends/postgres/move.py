@@ -1,4 +1,4 @@
-"""What is done to jobs by hand: move, delete, purge."""
+"""Operator actions on jobs: move, delete, purge."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ from tenure.core.transitions import DELETABLE, refusal
 
 
 class FoundJob(NamedTuple):
-    """A job as it was found, and whether it is another now."""
+    """The state of a job before the change, and whether the statement changed the job."""
 
     state: State
     cancel_requested: bool
@@ -23,9 +23,9 @@ class FoundJob(NamedTuple):
 
 
 RefusalCheck = Callable[[FoundJob], Refusal | None]
-"""Tells why a job could not be changed, None if it could."""
+"""Return why a job must not be changed, or None if it may be."""
 NextState = Callable[[State], State | None]
-"""Tells in which state a job is that was changed in this one, None if it is gone."""
+"""Return the new state of a job changed from the given state, None if the job is deleted."""
 
 
 def move(database: Database, ids: Sequence[str], move: Move, note: str) -> list[Moved]:
@@ -62,7 +62,7 @@ def purge(database: Database, purge: Purge) -> int:
 def _change(
     database: Database, ids: Sequence[str], query: BoundQuery, check: RefusalCheck, next_state: NextState
 ) -> list[Moved]:
-    """Change these jobs, each if it may be changed, and tell what became of it."""
+    """Change every job whose state allows it, and return the result of each."""
     if not ids:
         return []
     names = {"ids": _unique_ids(ids)}
@@ -88,7 +88,7 @@ def _moved(found: dict[str, FoundJob], id: str, check: RefusalCheck, next_state:
         if refusal is None:
             raise Conflict
         return Moved(id=id, state=job.state, refusal=refusal)
-    # Named again, it is found as it is now.
+    # If the request names the job again, the second result is based on the new state.
     del found[id]
     if (state := next_state(job.state)) is not None:
         found[id] = FoundJob(state, cancel_requested=True, is_key_taken=False, has_changed=False)

@@ -1,7 +1,7 @@
-"""Tell all processes that wait for jobs that there are some.
+"""Notify waiting processes that jobs may be claimable.
 
-A ring follows the commit that it tells of, in a transaction and a thread of its own: whoever enqueues does not wait for
-it, and shares no lock with others who do. It may be lost, for those who wait also look by themselves.
+A background thread sends NOTIFY after the commit that made the jobs claimable, in a separate transaction: an enqueueing
+thread does not wait for NOTIFY, nor for its cluster-wide lock. A notification may be lost, since waiters also poll.
 """
 
 import json
@@ -15,19 +15,19 @@ from queue import Empty, SimpleQueue
 from tenure.errors import TenureError
 
 NOTIFY_INTERVAL = 0.005
-"""Seconds between two rings at least; what is marked meanwhile is told in one."""
+"""Minimum seconds between two notifications; queues added meanwhile share the next notification."""
 IDLE_THREAD_TTL = 10.0
-"""Seconds without a mark, after which the thread ends."""
+"""Seconds without work after which the thread exits."""
 FLUSH_TIMEOUT = 2.0
-"""Seconds that a last ring has when the store is closed."""
+"""Seconds that `close` waits for the last notification."""
 
 LONGEST_CHANNEL = 63
 LONGEST_PAYLOAD = 1000
-"""Bytes, of the 8000 that the server takes."""
+"""Maximum payload in bytes; the server accepts up to 8000."""
 
 
 def channel_of(schema: str) -> str:
-    """Return where the rings of a store are heard; no other store of the database has the same."""
+    """Return the channel of a store, unique within the database."""
     channel = f"tenure_{schema}"
     if len(channel) <= LONGEST_CHANNEL:
         return channel
@@ -36,7 +36,7 @@ def channel_of(schema: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """There may be jobs of these queues, None for any; `sender` is the handle that says so."""
+    """A message that these queues may have jobs, None for any queue. `sender` identifies the `JobWaiter`."""
 
     sender: str
     queues: frozenset[str] | None
@@ -47,7 +47,7 @@ class Notification:
 
 
 def parse_notification(payload: str) -> Notification:
-    """Return what was heard. What cannot be understood may mean any queue."""
+    """Parse a payload. An unreadable payload counts as a notification for any queue."""
     with suppress(ValueError, TypeError, RecursionError):
         sender, queues = json.loads(payload)
         return Notification(str(sender), None if queues is None else frozenset(queues))
@@ -55,12 +55,12 @@ def parse_notification(payload: str) -> Notification:
 
 
 class Notifier:
-    """Sends what is marked, soon. The thread is there only while it has something to do."""
+    """Sends notifications from a background thread, which exits when idle."""
 
     def __init__(self, send: Callable[[frozenset[str] | None], None]) -> None:
         self._send = send
         self._lock = threading.Lock()
-        # No event: whoever is interrupted as he sets one keeps its lock for ever.
+        # Not a `threading.Event`: an interrupt inside `set()` would leave its lock held.
         self._signal: SimpleQueue[None] = SimpleQueue()
         self._is_pending = False
         self._closing = threading.Event()
@@ -68,7 +68,7 @@ class Notifier:
         self._thread: threading.Thread | None = None
 
     def notify(self, queues: Collection[str] | None) -> None:
-        """Have these queues told, None for any; return at once. A ring of no queue only shows that rings are heard."""
+        """Schedule a notification for these queues, None for any, and return at once. An empty list sends a ping."""
         with self._lock:
             if self._closing.is_set():
                 return
@@ -80,7 +80,7 @@ class Notifier:
                 self._start()
 
     def close(self) -> None:
-        """Send what is marked, if that can be done soon."""
+        """Send the pending notification; wait at most `FLUSH_TIMEOUT` seconds."""
         with self._lock:
             self._closing.set()
             self._signal.put(None)
@@ -90,7 +90,7 @@ class Notifier:
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name="tenure-notifier", daemon=True)
-        # None can be started while the interpreter ends. The jobs are stored, so that is no error.
+        # No thread can be started during interpreter shutdown. The jobs are stored, so a lost notification is harmless.
         with suppress(RuntimeError):
             thread.start()
             self._thread = thread
@@ -102,7 +102,7 @@ class Notifier:
             self._closing.wait(NOTIFY_INTERVAL)
 
     def _next_queues(self) -> set[str | None] | None:
-        """Wait for marks, and return them; None if the thread is over."""
+        """Wait for pending queues and return them; None if the thread should exit."""
         if not self._closing.is_set():
             with suppress(Empty):
                 self._signal.get(timeout=IDLE_THREAD_TTL)

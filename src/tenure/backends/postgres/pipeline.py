@@ -1,8 +1,8 @@
-"""A connection that sends several statements at once and reads all their answers: one round trip.
+"""A connection in pipeline mode: several statements in one round trip.
 
-This is libpq's pipeline, by the driver's documented `psycopg.pq`. The driver's own cursors would take several times as
-long over each statement. Statements are prepared when a connection first sends them, since planning would take longer
-than most of them do; where a pooler stands between, whose sessions do not remember them, they are sent whole.
+It uses libpq's pipeline through the documented `psycopg.pq`; the driver's cursors take several times as long for each
+statement. A connection prepares a statement on first use, since planning takes longer than most executions. Behind a
+pooler that does not track prepared statements, statements are not prepared.
 """
 
 import json
@@ -34,11 +34,11 @@ class BoundQuery(NamedTuple):
 
 
 class ResponseTimeout(psycopg.OperationalError):
-    """The server did not answer in time."""
+    """The server did not respond in time."""
 
 
 class PipelineConnection:
-    """One connection; one thread uses it at a time. After an error other than the server's own it is closed."""
+    """A connection for one thread at a time. Errors other than SQL errors close the connection."""
 
     def __init__(
         self,
@@ -62,16 +62,17 @@ class PipelineConnection:
         self._pg.enter_pipeline_mode()
 
     def execute(self, queries: Sequence[BoundQuery]) -> list[Any]:
-        """Send all of them, and return what each answers, None for nothing; raise for the first that fails.
+        """Send queries and return the result of each, None without a row; raise the error of the first that fails.
 
-        What follows the one that failed is not done. If a transaction is open it is the caller's to end.
+        Queries after the failed one are not executed. The caller has to end a transaction that is still open.
         """
         self.send(queries)
         return self.receive()
 
     def send(self, queries: Sequence[BoundQuery]) -> None:
-        """Send all of them; the answers are to be received before anything else is sent."""
-        # Answers that are left in it would be taken for those of the next. Closing it may be interrupted as well.
+        """Send queries. Call `receive` before sending more."""
+        # Marks the connection as unusable until all results are read: leftover results would be taken for those of the
+        # next request. Not left to `close`, which an interrupt may prevent.
         self._has_unread_results = True
         self._ends_at = time.monotonic() + self._timeout
         try:
@@ -82,7 +83,7 @@ class PipelineConnection:
             raise
 
     def receive(self) -> list[Any]:
-        """Return what each of those that were sent answers, as `ask` does."""
+        """Return the results of the queries sent, as `execute` does."""
         try:
             results = self._read(self._ends_at)
         except BaseException:
@@ -95,10 +96,10 @@ class PipelineConnection:
         return [_parse_result(result) for result in results]
 
     def is_usable(self) -> bool:
-        """Tell whether it may be used again: open, in no transaction, and with nothing to say that nobody asked for."""
+        """Return whether the connection can be reused: open, idle, and without unread input."""
         if not self.is_open or self._pg.transaction_status != pq.TransactionStatus.IDLE:
             return False
-        # The server speaks first only to say that it ends the connection, or that it has.
+        # Unsolicited input on an idle connection means that the server is closing it, or has closed it.
         return not self._poll.poll(0)
 
     @property
@@ -107,19 +108,19 @@ class PipelineConnection:
 
     @property
     def backend_pid(self) -> int:
-        """The number of its session, as it was told at the beginning."""
+        """The backend pid reported when the connection was opened."""
         return self._pg.backend_pid
 
     def fileno(self) -> int:
         return self._pg.socket
 
     def received_notifications(self) -> list[str]:
-        """Return the payloads of the notifications that have come."""
+        """Return the payloads of the notifications received so far."""
         self._pg.consume_input()
         return self._drain_notifications()
 
     def exit_pipeline(self) -> None:
-        """Let the driver have the connection back."""
+        """Leave pipeline mode, so that the driver can use the connection."""
         self._pg.exit_pipeline_mode()
 
     def close(self) -> None:
@@ -127,7 +128,7 @@ class PipelineConnection:
             self._connection.close()
 
     def _read(self, ends_at: float) -> list[pq.abc.PGresult]:
-        """Read everything; return what came back up to the first that failed."""
+        """Read all results; return those of queries, and of messages that failed or were skipped after a failure."""
         results: list[pq.abc.PGresult] = []
         while True:
             while self._pg.is_busy():
@@ -141,13 +142,13 @@ class PipelineConnection:
             if _is_fatal(result):
                 raise psycopg.errors.error_from_result(result)
             if result.status == pq.ExecStatus.PIPELINE_SYNC:
-                # A pooler may have given us a session that somebody listens on; what it hears would pile up.
+                # A pooler may hand us a session on which another client listens; drop its notifications.
                 self._drain_notifications()
                 return self._query_results(results)
             results.append(result)
 
     def _query_results(self, results: Sequence[pq.abc.PGresult]) -> list[pq.abc.PGresult]:
-        """Return those that answer, and those that failed; note what is prepared: after one that failed, nothing is."""
+        """Record which statements were prepared; return the other results. After a failure nothing is prepared."""
         found: list[pq.abc.PGresult] = []
         for result, prepared in zip(results, self._prepared_by_message, strict=False):
             if prepared is not None and _is_ok(result):
@@ -157,9 +158,9 @@ class PipelineConnection:
         return found
 
     def _send_queries(self, queries: Sequence[BoundQuery]) -> list[bytes | None]:
-        """Send the statements, each prepared when it comes for the first time.
+        """Send the queries, and prepare each statement on first use.
 
-        Return of each message the name that it prepares, None if it asks something.
+        Return one item for each message: the name of the statement it prepares, or None if it executes a query.
         """
         messages: list[bytes | None] = []
         for (text, names, name), values in queries:
@@ -183,7 +184,7 @@ class PipelineConnection:
         return payloads
 
     def _flush(self, ends_at: float) -> None:
-        # The server may answer before it has read everything, and then waits for us to read.
+        # The server may send results before it has read everything, and then block until we read.
         while self._pg.flush():
             if self._wait(READABLE | select.POLLOUT, ends_at) & READABLE:
                 self._pg.consume_input()
@@ -204,7 +205,7 @@ def _is_ok(result: pq.abc.PGresult) -> bool:
 
 
 def _is_fatal(result: pq.abc.PGresult) -> bool:
-    """Tell whether the server ends the connection with this."""
+    """Return whether the server closes the connection with this error."""
     return result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) in {b"FATAL", b"PANIC"}
 
 

@@ -1,6 +1,6 @@
-"""The connections of this process, each used by one thread at a time.
+"""A pool of connections; one thread uses a connection at a time.
 
-Errors of the driver leave it as they are.
+Driver errors pass through untranslated.
 """
 
 import threading
@@ -35,7 +35,7 @@ class Pool:
 
     @contextmanager
     def connection(self) -> Iterator[PipelineConnection]:
-        """Give a connection that nobody else uses meanwhile; wait for one if all are in use."""
+        """Yield a connection for exclusive use; wait if all are in use."""
         checkout: Checkout[PipelineConnection] = Checkout()
         try:
             if not self._checkout_limit.acquire_within(self._address.timeout, checkout):
@@ -48,7 +48,7 @@ class Pool:
 
     @contextmanager
     def spare_connection(self) -> Iterator[PipelineConnection | None]:
-        """Give a connection, or None if there is none: who has one and waits for another might wait for ever."""
+        """Yield a second connection, or None if none is free. Waiting while holding the first could deadlock."""
         checkout: Checkout[PipelineConnection] = Checkout()
         try:
             if self._checkout_limit.try_acquire(checkout) and self._try_take(checkout):
@@ -60,7 +60,7 @@ class Pool:
             self._checkout_limit.release(checkout)
 
     def disable_prepare(self) -> None:
-        """Prepare no more: another session answered than the one that prepared."""
+        """Stop using prepared statements: a transaction pooler is handing us different sessions."""
         self._connector.disable_prepare()
         self._close_idle()
 
@@ -69,7 +69,7 @@ class Pool:
         self._close_idle()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: the connections are the parent's."""
+        """Start with an empty pool: the connections belong to the parent."""
         forking.abandon([*self._idle, *self._checkout_limit.checkouts])
         self._reset()
 

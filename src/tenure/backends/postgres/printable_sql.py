@@ -1,6 +1,6 @@
-"""What this store runs, as text to be read: the statements of each operation with their comments, and the schema.
+"""Return the SQL of the store for reading: the commented statements of every operation, and the schema.
 
-Where a statement has several forms, this is the one that asks for all queues and types.
+Of a statement with several forms, this is the form for all queues and types.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tenure.backends.postgres.statements import fragments_in, operation_names
 
 
 def sql_at(url: str, shown: str) -> Mapping[str, str]:
-    """Return the text of each operation by its name, and those of the schema, its functions and its roles."""
+    """Return the SQL of every operation, and of schema, functions and roles, by name."""
     schema = address_of(url, shown).schema
     folder, fragments = files(__package__), fragments_in(schema)
     found = {

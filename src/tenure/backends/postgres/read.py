@@ -1,4 +1,4 @@
-"""What is only read: find, stats, counts, workers."""
+"""Read-only operations: find, stats, counts, workers."""
 
 import re
 from functools import cache
@@ -19,7 +19,7 @@ ORDERS = {True: {"order": "desc", "beyond": "<"}, False: {"order": "asc", "beyon
 
 
 def find(database: Database, query: Query) -> Page:
-    """Return the jobs that match among the next `SCAN`, at most a page full."""
+    """Return the matching jobs among the next `SCAN`, at most one page."""
     values = {
         "ids": optional_array(query.ids),
         "states": None if query.states is None else array(sorted(query.states)),
@@ -72,7 +72,7 @@ def _find_statement(schema: str, source: str, newest_first: bool) -> Statement: 
 
 
 def _source(query: Query) -> str:
-    """Return where to look: where few other jobs are, if the query allows."""
+    """Return the smallest source of candidates that the query allows."""
     if query.ids is not None:
         return "named"
     if query.states == frozenset({State.RUNNING}):

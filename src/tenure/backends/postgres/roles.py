@@ -1,4 +1,4 @@
-"""The roles of a store: who may do what."""
+"""Generate the SQL for the database roles of a store."""
 
 from collections.abc import Iterable
 from importlib.resources import files
@@ -11,16 +11,16 @@ ROLES = ("producer", "worker", "reader", "library")
 
 TABLES = ("jobs", "finished", "history", "lanes", "paused", "counts", "workers", "schedules")
 READ_ONLY_RELATIONS = ("versions", "store", "overview")
-"""What nobody changes who does not migrate."""
+"""Relations that only migrations change."""
 
 FOR_PRODUCERS = ("enqueue", "enqueue_many", "store")
 
 LONGEST_ROLE_NAME = 63
-"""Bytes of a name; the server would cut what is longer, and two roles be one."""
+"""Maximum bytes of a name. The server truncates longer names, so two roles could become the same."""
 
 
 def script(schema: str) -> str:
-    """Return what makes the roles of a schema, named after it, and grants them their rights."""
+    """Return the SQL that creates the roles of a schema, named after the schema, and grants their rights."""
     roles = {role: f"{schema}_{role}" for role in ROLES}
     longest = max(roles.values(), key=len)
     if len(longest) > LONGEST_ROLE_NAME:

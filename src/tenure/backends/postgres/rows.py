@@ -1,4 +1,4 @@
-"""What the server answers, as values of the core."""
+"""Convert rows of the server to values of the core."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ JsonRow = Sequence[Any]
 
 
 def job_of(row: JsonRow) -> Job:
-    """Return a job as `live` or `finished` shows it; its number follows."""
+    """Build a job from the columns of `live` or `finished` in `fragments.sql`; the last column is the sequence."""
     *_, state, worker, leased_until, progress, cancel_requested, result, dropped, started_at, finished_at, _ = row
     return _job(
         row,
@@ -32,12 +32,12 @@ def job_of(row: JsonRow) -> Job:
 
 
 def claimed_job(row: JsonRow, worker: str, leased_until: datetime, started_at: datetime) -> Job:
-    """Return a job that was just claimed, as `taken` shows it; its number follows."""
+    """Build a job from the columns of `taken` in `fragments.sql`, just claimed; the last column is the sequence."""
     return _job(row, State.RUNNING, worker, leased_until, None, False, None, False, started_at, None)
 
 
 def worker_of(row: JsonRow) -> WorkerInfo:
-    """Return the worker of a row that `workers.sql` shows."""
+    """Build a worker from a row of `workers.sql`."""
     name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, holding = row
     return WorkerInfo(
         name=name,
@@ -70,7 +70,7 @@ def _job(
     started_at: datetime | None,
     finished_at: datetime | None,
 ) -> Job:
-    """Return a job by the columns that all its rows begin with, and by the rest. No names: this is for every job."""
+    """Build a job from the columns common to all its rows and from the rest. Positional for speed."""
     id, type, queue, key, priority, run_at, attempts, crashes, max_attempts, max_crashes = row[:10]
     timeout, fence, payload, meta, created_at, endings, lines = row[10:17]
     history = () if lines is None else tuple(_ending_of(line) for line in lines)

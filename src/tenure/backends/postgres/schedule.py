@@ -1,4 +1,4 @@
-"""Schedule."""
+"""Enqueue the slots of a schedule."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the server is set to while it works for us, whatever its own defaults are."""
+"""Session settings that replace the server's defaults."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -19,14 +19,14 @@ PLANNER: Mapping[str, str] = MappingProxyType(
         "plan_cache_mode": "force_generic_plan",
     }
 )
-"""How our statements are read and planned."""
+"""Settings for parsing and planning our statements."""
 
 SETTINGS_MARKER = "tenure.mark"
-"""A setting of our own, whose value is its name: a session that has it has the others as well."""
+"""A custom setting, with its own name as value. A session that has it received all the other settings too."""
 
 
 def session_settings(timeout: float) -> dict[str, str]:
-    """Return what a session of ours is set to, if the server has so many seconds for an operation."""
+    """Return the settings of a session with this limit, in seconds, for one operation."""
     return {
         "statement_timeout": f"{timeout * 1000:.0f}",
         "lock_timeout": f"{timeout * 1000:.0f}",

@@ -1,4 +1,4 @@
-"""The end of a claim: by its holder, or by the reaper."""
+"""End claims: settle by the holder, reap after expiry."""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count
@@ -12,7 +12,7 @@ from tenure.core.operations import SILENT_WORKER_TTL, Hold, Reaped, Settlement
 
 
 class HolderRequest(Protocol):
-    """Something that only a holder may do."""
+    """A request that only the holder of the claim may make."""
 
     @property
     def hold(self) -> Hold: ...
@@ -22,7 +22,7 @@ H = TypeVar("H", bound=HolderRequest)
 
 
 class SettleBatch:
-    """What ends claims: statements, and how their answers are read."""
+    """The queries that settle a list of claims, and the reading of their results."""
 
     def __init__(self, database: Database, settlements: Sequence[Settlement]) -> None:
         self._parts = [_split_completions(part) for part in _parts(settlements)]
@@ -36,11 +36,11 @@ class SettleBatch:
 
     @property
     def only_completes(self) -> bool:
-        """Whether no job becomes claimable by them, and none is asked for twice."""
+        """Whether all settlements are completions, so that no job becomes claimable."""
         return all(not end for _, end in self._parts)
 
     def read_landed(self, results: Sequence[Any]) -> list[bool]:
-        """Return which of them landed, by the answers to the steps."""
+        """Return which settlements landed, from the results of the queries."""
         landed = [True] * self._count
         remaining = iter(results[1:])
         for kinds in self._parts:
@@ -56,13 +56,13 @@ def settle(database: Database, settlements: Sequence[Settlement]) -> list[bool]:
 
 
 def reap_expired_query(database: Database, limit: int, token: str | None = None) -> BoundQuery:
-    """Return what takes back the claims that ran out, unless this token holds jobs."""
+    """Return the query that reaps expired claims. The query does nothing if `token` holds jobs."""
     values = {"limit": limit, "token": token, "evidence_kept": microseconds(SILENT_WORKER_TTL), "now": database.now()}
     return BoundQuery(database.statements["reap"]["expired"], values)
 
 
 def reap_worker_query(database: Database, worker: str, started: Collection[str] | None, limit: int) -> BoundQuery:
-    """Return what takes back the claims of a worker."""
+    """Return the query that reaps the claims of a worker."""
     values = {
         "worker": worker,
         "started": optional_array(started),
@@ -78,7 +78,7 @@ def parse_reaped(rows: Sequence[Any]) -> list[Reaped]:
 
 
 def split_by_job(requests: Sequence[H]) -> Iterator[list[H]]:
-    """Yield them in parts, so that no part has two of one job: the second has to see what the first did."""
+    """Split requests so that no part names a job twice: the second request must see the effect of the first."""
     if len({each.hold.id for each in requests}) == len(requests):
         yield list(requests)
         return
@@ -92,12 +92,12 @@ def split_by_job(requests: Sequence[H]) -> Iterator[list[H]]:
 
 
 def lock_query(database: Database, requests: Sequence[HolderRequest]) -> BoundQuery:
-    """Return what locks all jobs that are named, in one order."""
+    """Return the query that locks the jobs of all requests, in a fixed order."""
     return BoundQuery(database.statements["settle"]["lock"], {"ids": text_array([each.hold.id for each in requests])})
 
 
 def hold_values(requests: Sequence[HolderRequest]) -> dict[str, Any]:
-    """Return what the holders show."""
+    """Return ids, fences and tokens of the claims as query values."""
     return {
         "ids": text_array([each.hold.id for each in requests]),
         "fences": integer_array(each.hold.fence for each in requests),
@@ -106,7 +106,7 @@ def hold_values(requests: Sequence[HolderRequest]) -> dict[str, Any]:
 
 
 NumberedSettlements = list[tuple[int, Settlement]]
-"""Settlements, each with its place among all."""
+"""Settlements with their positions in the request."""
 
 
 def _parts(settlements: Sequence[Settlement]) -> Iterator[NumberedSettlements]:
@@ -116,7 +116,7 @@ def _parts(settlements: Sequence[Settlement]) -> Iterator[NumberedSettlements]:
 
 
 def _split_completions(part: NumberedSettlements) -> tuple[NumberedSettlements, NumberedSettlements]:
-    """Return those that complete, and those that end in another way."""
+    """Split into completions and all other settlements."""
     complete = [(number, each) for number, each in part if each.state is State.COMPLETED]
     if len(complete) == len(part):
         return part, []

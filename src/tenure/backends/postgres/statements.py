@@ -1,6 +1,6 @@
-"""Statements as the server takes them: values by number, in a schema of their own.
+"""Load the SQL statements for a schema, with numbered parameters.
 
-Every statement answers with one text of JSON, or with nothing. So an answer is read at once, whatever it holds.
+Every statement returns one JSON text or nothing, so all results are parsed alike.
 """
 
 import re
@@ -17,20 +17,20 @@ SHARED_FILES = {"fragments"}
 
 ALL, OF_QUEUES, OF_QUEUES_AND_TYPES = "all", "of queues", "of queues and types"
 REQUEST_FORMS = (ALL, OF_QUEUES, OF_QUEUES_AND_TYPES)
-"""The ways of asking for jobs. Each has statements of its own, whose plan looks at no more lines than asked for."""
+"""Forms of a request for jobs. Each form has its own statements, whose plan scans only the requested lanes."""
 
 NAMED_VALUE = re.compile(r"(?<!:):([a-z_]+)")
-"""A value that a statement names, `:so`; `::` is a cast."""
+"""A named value of a statement, such as `:limit`; `::` is a cast."""
 
 Statements = Mapping[str, Mapping[str, "Statement"]]
-"""By the name of the operation, and what the statement does."""
+"""Statements by operation and statement name."""
 
 
 class Statement(NamedTuple):
-    """Its text, and the names of the values in the order of their numbers.
+    """The text, the names of its values in parameter order, and the name for preparing it.
 
-    It is prepared under a name that no other text has: a session may be one that others use in turn. Without a name it
-    is never prepared.
+    The name is derived from the text, because a pooler may hand a session to several clients. A statement without a
+    name is never prepared.
     """
 
     text: bytes
@@ -39,7 +39,7 @@ class Statement(NamedTuple):
 
 
 def number_values(text: str) -> Statement:
-    """Return a statement that names its values as one that numbers them."""
+    """Replace the named values of a statement by numbered parameters."""
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -60,7 +60,7 @@ def make_unprepared(text: str, *names: str) -> Statement:
 
 
 def request_form(queues: Sequence[str] | None, types: Sequence[str] | None) -> str:
-    """Return the form that looks at no more lines than are asked for."""
+    """Return the request form that scans only the requested lanes."""
     if queues is None:
         return ALL
     return OF_QUEUES if types is None else OF_QUEUES_AND_TYPES
@@ -68,7 +68,7 @@ def request_form(queues: Sequence[str] | None, types: Sequence[str] | None) -> s
 
 @cache
 def statements_in(schema: str, form: str = ALL) -> Statements:
-    """Return all statements on the tables of a schema, for a way of asking."""
+    """Return all statements for a schema and a request form."""
     return {
         operation: {name: number_values(text) for name, text in texts.items()}
         for operation, texts in sql_in(schema, form).items()
@@ -77,7 +77,7 @@ def statements_in(schema: str, form: str = ALL) -> Statements:
 
 @cache
 def sql_in(schema: str, form: str = ALL) -> Mapping[str, Mapping[str, str]]:
-    """Return the texts of all statements, by operation."""
+    """Return the SQL of all statements, by operation."""
     fragments = fragments_in(schema, form)
     return {
         operation: {name: text.format(**fragments) for name, text in raw_statements(__package__, operation).items()}
@@ -87,7 +87,7 @@ def sql_in(schema: str, form: str = ALL) -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def fragments_in(schema: str, form: str = ALL) -> Mapping[str, str]:
-    """Return what the statements share, by the names that they have for it."""
+    """Return the SQL fragments shared by the statements, by name."""
     fragments = {"schema": quote_name(schema), "history_kept": str(HISTORY_KEPT)}
     for name, text in raw_statements(__package__, "fragments").items():
         fragments["lines" if name == f"lines {form}" else name] = text.format(**fragments)
@@ -95,11 +95,11 @@ def fragments_in(schema: str, form: str = ALL) -> Mapping[str, str]:
 
 
 def operation_names() -> list[str]:
-    """Return the names of the operations that are written in SQL."""
+    """Return the names of the operations that have an `.sql` file."""
     names = (each.name for each in files(__package__).iterdir())
     return sorted({name.removesuffix(".sql") for name in names if name.endswith(".sql")} - SHARED_FILES)
 
 
 def quote_name(name: str) -> str:
-    """Return a name as it stands in a statement. It is one that `address` has let in."""
+    """Quote a schema name, which `address` has validated."""
     return f'"{name}"'

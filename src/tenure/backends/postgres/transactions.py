@@ -1,4 +1,4 @@
-"""Transactions of the caller's, each on a session of its own that is kept for the next."""
+"""Transactions for callers, each on a dedicated session, which is kept for reuse."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
@@ -25,9 +25,10 @@ class Transactions:
 
     @contextmanager
     def begin(self, loop: AbstractEventLoop | None) -> Iterator[AnyGuardedConnection]:
-        """Give a connection of its own in a transaction: committed when the block is left, undone by an exception.
+        """Yield a dedicated connection in a transaction. Commit on exit, roll back on an exception.
 
-        With an event loop it is one for that loop, and this is entered and left in another thread.
+        With an event loop, the connection belongs to that loop; this context manager is entered and left in another
+        thread.
         """
         do = _runner(loop)
         with self._translated_errors():
@@ -49,7 +50,7 @@ class Transactions:
         self._idle_sessions.close()
 
     def _reuse(self, loop: AbstractEventLoop | None) -> AnyGuardedConnection | None:
-        """Return a connection over a session that was used before, if one is left that the server has not ended."""
+        """Return a connection over an idle session that is still alive, or None."""
         while (session := self._idle_sessions.take()) is not None:
             connection = GuardedConnection(session) if loop is None else AsyncGuardedConnection(session)
             try:
@@ -65,7 +66,7 @@ class Transactions:
 
     def _release(self, connection: AnyGuardedConnection) -> None:
         if self._connector.is_transaction_pooled:
-            # Nothing would be saved, and to renew it would be to renew the session of somebody else.
+            # Keeping it saves nothing, and a later reset would hit the session of another client.
             connection.pgconn.finish()
         else:
             self._idle_sessions.put(connection.pgconn)
@@ -79,7 +80,7 @@ class Transactions:
 
     @contextmanager
     def _translated_lost_commit(self) -> Iterator[None]:
-        """Tell in our own words that a commit was not answered; what else is said is about the caller's work."""
+        """Translate a lost commit; other errors concern the caller's statements and pass unchanged."""
         try:
             yield
         except psycopg.Error as exc:
@@ -89,5 +90,5 @@ class Transactions:
 
 
 def _runner(loop: AbstractEventLoop | None) -> Callable[[Callable[[], Any]], None]:
-    """Return what does something at once, or on an event loop."""
+    """Return a function that runs an action directly, or on an event loop."""
     return (lambda action: action()) if loop is None else (lambda action: run_on_loop(loop, action()))

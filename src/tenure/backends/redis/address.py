@@ -1,4 +1,4 @@
-"""From a URL to a connection."""
+"""Parse a Redis URL and open connections to the server."""
 
 import re
 import socket
@@ -18,13 +18,13 @@ from tenure.errors import ConfigurationError
 
 DEFAULT_PREFIX = "tenure"
 DEFAULT_TIMEOUT = 10.0
-"""Seconds that the server has for an answer, and for letting us in."""
+"""Seconds to wait for a connection, and for each response."""
 DEFAULT_CONNECTIONS = 10
 DEFAULT_HOST, DEFAULT_PORT = "localhost", 6379
 GREATEST_DATABASE = 2**31 - 1
 
 TENURE_OPTIONS = ("prefix", "timeout", "connections")
-"""The options of a URL that are ours; the others are redis-py's."""
+"""URL options that tenure defines; the others belong to redis-py."""
 LOGIN_OPTIONS = ("username", "password", "db", "client_name")
 TLS_FILE_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 TLS_OPTIONS = (*TLS_FILE_OPTIONS, "ssl_ca_path", "ssl_cert_reqs", "ssl_check_hostname", "ssl_password")
@@ -35,7 +35,7 @@ KEEPALIVE_OPTIONS = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 
 class Node(NamedTuple):
-    """A server of a cluster."""
+    """A node of a cluster."""
 
     host: str
     port: int
@@ -43,20 +43,20 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the jobs are, and how to speak with the server."""
+    """The server of a store, and the settings of its connections."""
 
     shown: str
     connection_class: type[AbstractConnection]
     settings: Mapping[str, Any] = field(repr=False)
-    """What a connection of this kind is made with; the password is among it."""
+    """Keyword arguments of the connection class, including the password."""
     prefix: str = DEFAULT_PREFIX
     timeout: float = DEFAULT_TIMEOUT
     connections: int = DEFAULT_CONNECTIONS
     nodes: tuple[Node, ...] = ()
-    """Whom to ask which server of a cluster has the store; none if it is no cluster."""
+    """Cluster nodes to read the slot map from; empty without a cluster."""
 
     def connect(self, node: Node | None = None) -> AbstractConnection:
-        """Return a new connection, to this node if one is named."""
+        """Open a new connection, to `node` if given."""
         node_settings = {} if node is None else node._asdict()
         settings = {**self.settings, **node_settings, **self._enforced_settings()}
         connection = self.connection_class(**settings)
@@ -66,18 +66,18 @@ class Address:
             connection.disconnect()
             if isinstance(exc, UnicodeError) and not _is_valid_hostname(settings.get("host", "")):
                 raise ConnectionError(f"invalid host name {settings['host']!r}") from exc
-            # A credential provider of the caller may raise anything.
+            # The caller's credential provider may raise any exception.
             if isinstance(exc, Exception) and not isinstance(exc, RedisError | OSError):
                 raise ConnectionError(f"{type(exc).__name__}: {exc}") from exc
             raise
         return connection
 
     def key(self, name: str) -> str:
-        """Return the whole name of a key or a channel; those of one store are in one slot of a cluster."""
+        """Return the full name of a key or channel. The prefix is the hash tag: a store occupies one cluster slot."""
         return f"{{{self.prefix}}}:{name}"
 
     def _enforced_settings(self) -> dict[str, Any]:
-        """Return what holds for every connection, whoever asked for something else."""
+        """Return the settings that override the caller's settings."""
         settings: dict[str, Any] = {
             "socket_timeout": self.timeout,
             "socket_connect_timeout": self.timeout,
@@ -99,8 +99,8 @@ class Address:
 
 
 def address_of(url: str, shown: str) -> Address:
-    """Return what a URL says, or raise for what cannot be used. `shown` is the URL without its password."""
-    # Else part of a password is taken for something else, and shown when that cannot be used.
+    """Parse a URL, or raise `ConfigurationError`. `shown` is the URL without its password."""
+    # An unescaped character ends the password early, and an error message would show the rest of the password.
     if re.search("[@/?#]", url.partition("://")[2].rpartition("@")[0]):
         raise ConfigurationError(
             f"invalid URL {shown!r}: write '@' as '%40', and in a password '/' as '%2F', '?' as '%3F', '#' as '%23'"
@@ -136,7 +136,7 @@ def address_of(url: str, shown: str) -> Address:
 
 
 def require_prefix(name: object) -> str:
-    """Return a prefix that can be used: one without braces, which would mark another part of a key."""
+    """Return a valid prefix, or raise. Braces are rejected: they would change the hash tag of the keys."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", name):
         raise ConfigurationError(
             f"prefix must be 1 to 100 letters, digits, '.', '_' or '-', not {checks.short_repr(name)}"
@@ -175,12 +175,12 @@ def _login_settings(parts: SplitResult) -> dict[str, str]:
 
 
 def _tls_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options about TLS that are not just text."""
+    """Check the TLS options, and return those that are not plain text."""
     for name in TLS_FILE_OPTIONS:
         if name in options and not Path(options[name]).is_file():
             raise ConfigurationError(f"{name}: file {options[name]!r} not found; give the path of an existing file")
     trusted = checks.choice("ssl_cert_reqs", options.get("ssl_cert_reqs", "required"), ["required", "optional", "none"])
-    # Older drivers do not look at the name by default.
+    # Older redis-py versions do not check the host name by default.
     default = FALSE_WORDS[0] if trusted == "none" else TRUE_WORDS[0]
     check_hostname = checks.choice(
         "ssl_check_hostname", options.get("ssl_check_hostname", default).lower(), [*TRUE_WORDS, *FALSE_WORDS]

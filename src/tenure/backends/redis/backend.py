@@ -1,4 +1,4 @@
-"""The operations of the Redis store, each one script."""
+"""The operations of the Redis store. Each operation is one Lua script."""
 
 from collections.abc import Collection, Sequence
 
@@ -37,11 +37,11 @@ from tenure.core.schedules import check_schedule
 from tenure.core.transitions import move_note
 
 LAYOUT = 1
-"""The version of the keys and rows that the scripts are written for."""
+"""The version of the key and row layout that the scripts expect."""
 
 
 class Redis:
-    """A `Backend` on a Redis or Valkey server, or a cluster, for the threads and processes of many machines."""
+    """A `Backend` on a Redis or Valkey server or cluster, shared by threads, processes and machines."""
 
     def __init__(self, url: str | Address, *, shown: str | None = None, clock: StoreClock | None = None) -> None:
         address = url if isinstance(url, Address) else address_of(url, shown or url)

@@ -1,4 +1,4 @@
-"""Holding jobs: claim, extend, settle, exchange, reap."""
+"""Claim, extend, settle, exchange and reap jobs."""
 
 from collections.abc import Collection, Sequence
 
@@ -20,14 +20,14 @@ from tenure.core.job import Job, Outcome, Progress
 from tenure.core.operations import Claimed, ClaimRequest, Extension, Hold, HoldStatus, Reaped, Settlement
 
 HOLD_STATUSES = (HoldStatus.LOST, HoldStatus.HELD, HoldStatus.CANCEL_REQUESTED)
-"""By the digit that stands for each."""
+"""Indexed by the digit in the response of `extend.lua`."""
 LANDED_DIGIT = ord("1")
 
 
 PIPELINED_EXCHANGE_MINIMUM = 64
-"""From so many completions on they are done in a script of their own, while the jobs that were claimed are read."""
+"""From this many completions, `exchange` pipelines two scripts: the server settles while the client decodes jobs."""
 NOTHING_EXPIRED = "nothing expired"
-"""The hint: a claim that has it takes nothing back."""
+"""The hint of this store: a claim with a hint does not reap expired leases."""
 
 
 def claim(server: Server, request: ClaimRequest) -> Claimed:
@@ -75,7 +75,7 @@ def reap(server: Server, limit: int, worker: str | None, started: Collection[str
 def _exchange_pipelined(
     server: Server, settlements: Sequence[Settlement], request: ClaimRequest
 ) -> tuple[list[bool], Claimed]:
-    """Claim, then settle: neither can see the other, and so one side always has something to do."""
+    """Send a claim and then a settle, pipelined. Neither affects the other, and client and server work in parallel."""
     now = encode_timestamp(server.now())
     answers = server.run_pipelined(
         (script("claim"), [now, *_claim_arguments(request)]),
@@ -122,7 +122,7 @@ def _encode_hold(hold: Hold) -> str:
 
 
 def _encode_progress(progress: Progress | None) -> str:
-    """Return progress as a row has it: a name, as it were. Empty for None."""
+    """Encode progress for a row, quoted like a name; empty for None."""
     return "" if progress is None else quote_name(encode_json([progress.done, progress.of, progress.note]))
 
 

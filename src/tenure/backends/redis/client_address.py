@@ -1,4 +1,4 @@
-"""From a client that the caller has to connections of our own: the same server, the same login, nothing shared."""
+"""Build an `Address` from the caller's redis-py client: the same server and login, but separate connections."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from tenure.backends.redis.address import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_PR
 from tenure.core import checks
 
 POOL_SETTING_PREFIXES = ("maint_", "orig_", "oss_cluster_", "himport_", "cache", "event_dispatcher")
-"""What settings begin with that tie a connection to the pool that it is from."""
+"""Prefixes of settings that tie a connection to its pool."""
 
 
 def address_from(client: Any, *, prefix: str, timeout: float, connections: int) -> Address:
-    """Return where a client leads, with its settings."""
+    """Return the address of a client's server, with the client's connection settings."""
     if isinstance(client, RedisCluster):
         first, *_ = members = client.get_nodes()
         pool = client.get_redis_connection(first).connection_pool
@@ -38,7 +38,7 @@ def address_from(client: Any, *, prefix: str, timeout: float, connections: int) 
 
 
 def _display_url(pool: ConnectionPool, nodes: tuple[Node, ...], prefix: str) -> str:
-    """Return a URL that says where a client leads; it has no password."""
+    """Return the URL of a client's server for messages, without a password."""
     settings: dict[str, Any] = pool.connection_kwargs
     database = settings.get("db") or 0
     scheme = "rediss" if issubclass(pool.connection_class, SSLConnection) else "redis"

@@ -1,7 +1,7 @@
-"""Which server of a cluster has the store.
+"""Find the cluster node that serves the store.
 
-A store is one slot, so one server has it. That is looked up at whichever node answers, and again when the one that had
-it says so, or says nothing.
+All keys of a store are in one slot, so one primary serves the store. `Cluster` reads the slot map from the first node
+that responds, and reads it again after a redirect or a failed request.
 """
 
 import random
@@ -18,7 +18,7 @@ from tenure.backends.redis.address import Address, Node
 from tenure.backends.redis.connection import RedisConnection, pack_request
 
 LOOKUP_TIMEOUT = 2.0
-"""Seconds that a node has to say who has the store: another may know as well."""
+"""Seconds to wait for the slot map of a node before trying the next node."""
 
 CLUSTER_SLOTS = pack_request(["CLUSTER", "SLOTS"])
 
@@ -31,18 +31,18 @@ class Cluster:
         self._primary: Node | None = None
 
     def connect(self) -> RedisConnection:
-        """Return a connection to the server that has the store."""
+        """Open a connection to the primary that serves the store."""
         node = self._primary or self._find_primary()
         self._primary = node
         return RedisConnection(self._address.connect(node), node)
 
     def handle_error(self, error: Exception, node: Node | None) -> None:
-        """Learn from an error where the store is; or only that this is to be looked up."""
+        """Record the primary that a MOVED error names; after another error, look the primary up on the next connect."""
         is_moved = node is not None and errors.code_of(error) == "MOVED"
         self._primary = errors.redirect_target(error, node) if node is not None and is_moved else None
 
     def _find_primary(self) -> Node:
-        """Ask one after the other, until one answers."""
+        """Read the slot map from the known nodes in turn; return the primary of the store's slot."""
         nodes = [*random.sample(self._known_nodes, len(self._known_nodes)), *self._address.nodes]
         last_error: Exception | None = None
         for node in dict.fromkeys(nodes):
@@ -64,6 +64,6 @@ class Cluster:
 
 
 def _parse_node(entry: Sequence[Any], sender: Node) -> Node:
-    """Return a node as another tells of it; the name of its host is missing if that is the one that was asked."""
+    """Return a node of a slot map. An empty host means the node that sent the map."""
     host, port = entry[0], entry[1]
     return Node(host.decode() if host else sender.host, int(port))

@@ -1,4 +1,4 @@
-"""See that a server is fit to keep jobs, and say what it may lose."""
+"""Check that a server can keep jobs, and log which jobs it may lose."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ GET_APPENDFSYNC = pack_request(["CONFIG", "GET", "appendfsync"])
 
 
 class Losses(NamedTuple):
-    """What is lost when the server is killed, and what when the machine is without power."""
+    """The jobs that are lost when the server is killed, and when the machine loses power."""
 
     by_crash: str
     by_power_cut: str
@@ -37,15 +37,15 @@ LOSSES_WITHOUT_PERSISTENCE = Losses("all jobs", "all jobs")
 
 
 class ServerCheck:
-    """What one handle finds of the server. Each connection is looked at: it may lead to another."""
+    """Checks every new connection of a store handle: a new connection may lead to another server."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._is_logged = threading.Lock()
-        """Taken, and never given back, by the thread that says what may be lost."""
+        """Acquired, and never released, by the thread that logs the warning."""
 
     def check(self, connection: RedisConnection) -> None:
-        """Raise if the server cannot keep jobs; say once if it may lose them."""
+        """Raise if the server cannot keep jobs; log once if the server may lose jobs."""
         try:
             facts = _read_info(connection)
         except NoPermissionError as exc:
@@ -107,6 +107,6 @@ def _read_setting(connection: RedisConnection, request: bytes) -> str:
 
 
 def _parse_version(text: str) -> tuple[int, ...]:
-    """Return what can be compared; one that is not a number is as new as can be."""
+    """Parse a version for comparison. A version that is not numeric passes the check."""
     parts = text.split(".")[:2]
     return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else OLDEST_SUPPORTED

@@ -1,7 +1,7 @@
-"""How values are written for the scripts, and read from their answers.
+"""Encode arguments for the scripts, and decode values of their responses.
 
-A moment is microseconds since 1970 plus 10^15, which has 16 digits; a duration is microseconds; a name is a JSON string
-without a comma, so that names can be told apart where they stand in a row.
+A timestamp is microseconds since 1970 plus 10^15, which has 16 digits. A duration is microseconds. A name is a JSON
+string without a comma, because the fields of a row are separated by commas.
 """
 
 import json
@@ -13,10 +13,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMESTAMP_OFFSET = 10**15
 MICROSECOND = timedelta(microseconds=1)
 ALL_NAMES = -1
-"""The number of names, if all are meant."""
+"""Sent in place of the number of names: all names."""
 
 CACHE_SIZE = 1_024
-"""How many names and moments are remembered: those of the jobs of one request are mostly the same."""
+"""Size of the caches for names and timestamps: the jobs of one request mostly share both."""
 
 
 Argument = str | bytes | int
@@ -25,7 +25,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def encode_timestamp(value: datetime | None) -> str:
-    """Return a moment; empty for None."""
+    """Encode a timestamp; empty for None."""
     return "" if value is None else str((value - EPOCH) // MICROSECOND + TIMESTAMP_OFFSET)
 
 
@@ -61,11 +61,11 @@ def encode_json(value: object) -> str:
 
 
 def encode_list(names: Iterable[str]) -> list[Argument]:
-    """Return values as the scripts read a list: its length first."""
+    """Encode a list: the length, then the values."""
     values: list[Argument] = list(names)
     return [len(values), *values]
 
 
 def encode_names(given: Sequence[str] | None) -> list[Argument]:
-    """Return names as the scripts read a set of them; None is all."""
+    """Encode a set of names; None means all names."""
     return [ALL_NAMES] if given is None else encode_list(map(quote_name, given))

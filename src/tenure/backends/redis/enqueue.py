@@ -1,4 +1,4 @@
-"""Jobs on their way in: enqueue, schedule."""
+"""Enqueue jobs, directly or for the slots of a schedule."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def schedule(server: Server, name: str, slots: Sequence[Slot]) -> Scheduled:
 
 
 def _number_pairs(records: Sequence[JobRecord]) -> dict[str, int]:
-    """Return the queues and types of these jobs, each pair once, with its number."""
+    """Number the distinct pairs of queue and type, from 1."""
     pairs = dict.fromkeys((record.queue, record.type) for record in records)
     return {_encode_pair(*pair): number for number, pair in enumerate(pairs, start=1)}
 
@@ -64,8 +64,9 @@ def _encode_pair(queue: str, type: str) -> str:
 
 
 def _encode_job(record: JobRecord, numbers: dict[str, int], position: int) -> tuple[str, str, str]:
-    """Return the id, what the scripts have to know of the job, and its content, which they do not look into."""
-    # Lua tells long texts apart by their length and few of their characters, and those of a batch are much alike.
+    """Return the id, the fields that the scripts read, and the content, which the scripts only store."""
+    # Lua hashes a long string by its length and a few characters. The jobs of a batch are much alike, so padding
+    # varies the length to avoid collisions.
     space = " " * (position % PADDING_LENGTHS)
     queue, type = quote_name(record.queue), quote_name(record.type)
     most = "null" if record.max_attempts is None else record.max_attempts

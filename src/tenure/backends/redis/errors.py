@@ -1,4 +1,4 @@
-"""What the server says when it cannot, in words that name the store and a remedy."""
+"""Classify the errors of redis-py, and translate them to tenure's errors with the store and a remedy."""
 
 import re
 
@@ -21,21 +21,21 @@ CODES_BY_EXCEPTION: dict[type[Exception], str] = {
     exceptions.ReadOnlyError: "READONLY",
     exceptions.TryAgainError: "TRYAGAIN",
 }
-"""The errors of the driver that stand for a word of the server, which is then missing in what they say."""
+"""The driver's exceptions for an error code. The driver removes the code from their messages."""
 
 CODE_PATTERN = re.compile(r"(?:^|: -?)([A-Z]{3,})\b")
-"""The word as the server says it; up to Redis 6.2, within what it says about the script."""
+"""The error code in a message. Up to Redis 6.2, the code may stand inside a message about the script."""
 
 FORBIDDEN_IN_SCRIPT = re.compile(r"can't run this command|ACL failure")
-"""How the server says that a script may not do something; of that it gives no word."""
+"""Messages about a missing permission inside a script, which have no error code."""
 
 LOGIN_FAILED = re.compile(r"WRONGPASS|invalid password|without any password")
 
 NOT_EXECUTED_CODES = {"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK"}
-"""How the server says that it has done nothing, but that it, or another, may soon."""
+"""Error codes of a server that did nothing; a retry on the same or another server may succeed."""
 
 WRONG_SERVER_CODES = {"MOVED", "CLUSTERDOWN", "MASTERDOWN", "READONLY"}
-"""How it says that it is not, or may no longer be, the one to ask."""
+"""Error codes of a server that does not serve the store, or may no longer do so."""
 
 UNAVAILABLE_REASONS = {
     "OOM": "is out of memory; raise its 'maxmemory', or purge finished jobs",
@@ -54,7 +54,7 @@ NEEDS_TLS_HINT = "; begin the URL with 'rediss' instead of 'redis' if the server
 
 
 def code_of(error: Exception) -> str:
-    """Return the word by which the server says what is wrong; empty if it said nothing, or no such word."""
+    """Return the error code of the server, or an empty string without a code."""
     if type(error) in CODES_BY_EXCEPTION:
         return CODES_BY_EXCEPTION[type(error)]
     if not isinstance(error, exceptions.ResponseError):
@@ -64,38 +64,38 @@ def code_of(error: Exception) -> str:
 
 
 def is_connection_lost(error: Exception) -> bool:
-    """Tell whether the connection is gone, and with it the answer, if the request ever arrived."""
+    """Return whether the connection and the response are lost. The server may have run the request."""
     return isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError) and not code_of(error)
 
 
 def is_not_executed(error: Exception) -> bool:
-    """Tell whether the server says that it did nothing, and may do it when it is asked again."""
+    """Return whether the server reports that it did nothing, and a retry may succeed."""
     return code_of(error) in NOT_EXECUTED_CODES
 
 
 def is_transient(error: Exception) -> bool:
-    """Tell whether it may go well when it is asked again."""
+    """Return whether a retry may succeed."""
     return is_connection_lost(error) or is_not_executed(error)
 
 
 def is_wrong_server(error: Exception) -> bool:
-    """Tell whether the server is not, or may no longer be, the one to ask."""
+    """Return whether the server does not serve the store, or may no longer do so."""
     return code_of(error) in WRONG_SERVER_CODES
 
 
 def is_timeout(error: Exception) -> bool:
-    """Tell whether the server did not answer in time; it may hang, and another have taken over."""
+    """Return whether the server did not respond in time. It may hang while another server has taken over."""
     return isinstance(error, exceptions.TimeoutError)
 
 
 def redirect_target(error: Exception, sender: Node) -> Node:
-    """Return the node that one of a cluster names in its place; if it names only a port, that is on the same host."""
+    """Return the node that a redirect names. A redirect without a host means the host that sent it."""
     host, _, port = str(error).rpartition(" ")[2].rpartition(":")
     return Node(host or sender.host, int(port))
 
 
 def translate_error(address: Address, error: Exception, *, was_connected: bool) -> TenureError:  # noqa: C901, PLR0911 - each has its remedy
-    """Return what is raised in place of the driver's error."""
+    """Return the error to raise in place of the driver's error."""
     reason = " ".join(str(error).split()).rstrip(".")
     store = f"{address.shown!r} (prefix {address.prefix!r})"
     code = code_of(error)

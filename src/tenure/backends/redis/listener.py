@@ -1,8 +1,7 @@
-"""Hear the calls for one handle, on a channel and a connection of its own.
+"""Receive the notifications of one store handle, on a separate connection and channel.
 
-A connection that says nothing may be one on which nothing can be heard, broken somewhere on the way. So after each
-silence the server is asked to say something. Until it has, or while there is no connection, nobody relies on being
-called, and those who wait look more often.
+A silent connection may be broken somewhere in the network. So the listener sends PING after a silence, and reconnects
+if no response arrives. While the listener is disconnected, waiters do not rely on notifications and poll more often.
 """
 
 import logging
@@ -23,29 +22,29 @@ from tenure.errors import TenureError
 log = logging.getLogger(__name__)
 
 PING_INTERVAL = 30.0
-"""Seconds without a word, about, after which the server is asked for one."""
+"""Seconds of silence, with jitter, after which the listener sends PING."""
 PING_TIMEOUT = 2.0
-"""Seconds within which it then has to be heard."""
+"""Seconds to wait for the response to PING."""
 LISTENER_IDLE_TTL = 60.0
-"""Seconds that the listener goes on when nobody waits."""
+"""Seconds that the listener thread stays after the last wait."""
 CLOSE_TIMEOUT = 2.0
-"""Seconds that its end is waited for: it may be connecting."""
+"""Seconds that `close` waits for the thread, which may be connecting."""
 
 SHORTEST_RECONNECT_DELAY, LONGEST_RECONNECT_DELAY = 0.1, 5.0
-"""Seconds between two attempts."""
+"""Seconds between two attempts to connect."""
 
 PING = pack_request(["PING"])
 
 
 class PingTimeout(Exception):  # noqa: N818 - names a fact, and never leaves this module
-    """The server was asked to say something, and was not heard."""
+    """The server did not respond to PING, or no longer serves the store."""
 
 
 class Listener:
-    """A thread that is there while somebody waits.
+    """A thread that receives notifications while callers wait for jobs.
 
-    It calls `heard` with each message, and `changed` when it begins to hear or no longer does: calls may have been
-    missed.
+    The thread calls `on_notification` with each message, and `on_change` when it connects or loses its connection:
+    notifications may have been missed.
     """
 
     def __init__(
@@ -70,11 +69,11 @@ class Listener:
 
     @property
     def is_connected(self) -> bool:
-        """Whether calls are heard, as far as can be known."""
+        """Whether notifications arrive, as far as is known."""
         return self._is_connected is True
 
     def ensure_listening(self) -> None:
-        """Listen, for somebody waits."""
+        """Start the thread if necessary, and keep it for another `LISTENER_IDLE_TTL` seconds."""
         with self._lock:
             self._wanted_until = time.monotonic() + LISTENER_IDLE_TTL
             if self._thread is None and self._should_run():
@@ -90,7 +89,7 @@ class Listener:
             thread.join(CLOSE_TIMEOUT)
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: the thread is gone, and its connection is the parent's."""
+        """Reset: a fork copies no thread, and the connection belongs to the parent."""
         forking.abandon(self._open_handles)
         self._reset()
 
@@ -122,7 +121,7 @@ class Listener:
                     pause = min(2 * pause, LONGEST_RECONNECT_DELAY)
 
     def _should_stop(self) -> bool:
-        """Tell whether to end; if so, the next who waits starts another."""
+        """Return whether the thread ends. If so, reset its state: the next wait starts a new thread."""
         with self._lock:
             if self._should_run():
                 return False
@@ -137,7 +136,7 @@ class Listener:
         return not self._is_unsupported and not self._closing.is_set() and time.monotonic() < self._wanted_until
 
     def _connect_and_listen(self, woken: socket.socket) -> None:
-        """Listen for as long as that is wanted, and possible."""
+        """Connect, subscribe and receive messages until the listener is no longer needed or the connection fails."""
         generation = self._server.generation
         connection = self._server.connect()
         self._open_handles.append(connection)
@@ -169,7 +168,8 @@ class Listener:
             for kind, *_, message in messages:
                 if kind == b"message":
                     self._on_notification(message.decode(errors="replace"))
-            # In a cluster a call is heard at every node; unless one is where it is made, all are called.
+            # In a cluster every node delivers a message, but PUBLISH counts only the subscribers of its own node. The
+            # scripts take a listener on another node for dead, and would wake all waiters.
             if generation != self._server.generation:
                 raise PingTimeout("the store may have moved to another server")
 
@@ -179,7 +179,7 @@ class Listener:
         was_lost, self._is_connected = self._is_connected is False, is_connected
         store = self._server.address.shown
         if is_connected:
-            # Who was told that they are not is told that they are again.
+            # INFO only if the loss was logged before.
             level = logging.INFO if was_lost else logging.DEBUG
             log.log(level, "SUBSCRIBE connection is up", extra={"store": store})
         else:

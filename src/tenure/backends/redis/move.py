@@ -1,4 +1,4 @@
-"""What operators do to jobs: move, delete, purge, pause, resume."""
+"""Operator actions: move, delete and purge jobs; pause and resume queues."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from tenure.core.job import State
 from tenure.core.operations import Move, Moved, Purge, Refusal
 
 REFUSALS = (None, Refusal.UNKNOWN, Refusal.STATE, Refusal.KEY_TAKEN, Refusal.ASKED_BEFORE)
-"""By the digit that stands for each."""
+"""Indexed by the digit in the response of `move.lua`."""
 UNKNOWN_JOB = "-"
 
 

@@ -1,6 +1,6 @@
-"""The connections of this process, each used by one thread at a time.
+"""The connection pool of a process. One thread uses a connection at a time.
 
-Errors of the driver leave it as they are.
+Driver errors pass through unchanged.
 """
 
 import threading
@@ -31,7 +31,7 @@ class Pool:
 
     @contextmanager
     def connection(self) -> Iterator[RedisConnection]:
-        """Give a connection that nobody else uses meanwhile; wait for one if all are in use."""
+        """Check out a connection for exclusive use; wait while all connections are in use."""
         checkout: Checkout[RedisConnection] = Checkout()
         try:
             if not self._checkout_limit.acquire_within(self._address.timeout, checkout):
@@ -46,7 +46,7 @@ class Pool:
             self._checkout_limit.release(checkout)
 
     def discard_connections(self) -> None:
-        """Have everyone connect anew: these may lead to a server that is no longer the one to ask."""
+        """Discard all connections, the used ones on their return: the server may no longer serve the store."""
         with self._lock:
             self.generation += 1
             idle, self._idle = self._idle, []
@@ -58,7 +58,7 @@ class Pool:
         self.discard_connections()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: the connections are the parent's."""
+        """Reset: the connections belong to the parent."""
         forking.abandon([*self._idle, *self._checkout_limit.checkouts])
         self._reset()
 

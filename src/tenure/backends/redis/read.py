@@ -1,4 +1,4 @@
-"""What is only read: find, stats, standing, counts, workers; and a worker's sign of life."""
+"""Read operations: find, stats, explain, counts, workers; and the heartbeat of a worker."""
 
 import json
 import re
@@ -36,19 +36,19 @@ from tenure.core.operations import (
 from tenure.errors import ConfigurationError
 
 FIND_BATCH = 1_000
-"""How many jobs one script looks at, so that it does not hold the server for long."""
+"""Jobs that one script examines: a longer script would block the server."""
 COUNTS_BATCH = 10_000
-"""How many counts one script tells: those of a day may be many, and what is past does not change."""
+"""Counts that one script returns. A day may have many; counts of past minutes do not change between two scripts."""
 
 
 def find(server: Server, query: Query) -> Page:
-    """Return the jobs that match among the next `SCAN`, at most a page full."""
+    """Return the matching jobs among the next `SCAN`, at most one page."""
     source, conditions = _scan_source(query), _query_arguments(query)
     now, cursor = encode_timestamp(server.now()), _parse_cursor(query.cursor)
     jobs: list[Job] = []
     seen = 0
     while True:
-        # At first as many as are wanted: most queries have no condition, or one that most jobs meet.
+        # The first script examines one page: most queries have no condition, or a condition that most jobs meet.
         most = min(FIND_BATCH, SCAN - seen) if seen else min(FIND_BATCH, query.limit)
         where: list[Argument] = [now, *source, int(query.newest_first), cursor, most, query.limit - len(jobs)]
         answer, last, examined = server.run(script("find"), [*where, *conditions])
@@ -109,7 +109,7 @@ def workers(server: Server) -> list[WorkerInfo]:
 
 
 def _scan_source(query: Query) -> list[Argument]:
-    """Return where to look: where few other jobs are, if the query allows."""
+    """Return the smallest set of jobs that contains every match."""
     if query.ids is not None:
         return ["ids", *encode_list(query.ids)]
     if query.states == frozenset({State.RUNNING}):

@@ -1,4 +1,4 @@
-"""From the JSON that the scripts answer with to jobs and workers."""
+"""Decode the JSON of script responses into jobs and workers."""
 
 import json
 from typing import Any
@@ -9,11 +9,11 @@ from tenure.core.job import GREATEST_PRIORITY, Ending, Job, Outcome, Progress, S
 from tenure.core.operations import WorkerInfo
 
 STATES = (State.QUEUED, State.RUNNING, State.COMPLETED, State.FAILED, State.CANCELLED)
-"""By the digit that stands for each."""
+"""Indexed by the digit that a row stores."""
 DIGITS = {state: str(digit) for digit, state in enumerate(STATES)}
 
 LOWEST_RANK = 10_000
-"""What a job of the greatest priority has, so that all ranks have five digits."""
+"""The rank of a job with the greatest priority. The offset gives every rank five digits."""
 
 OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
@@ -89,7 +89,7 @@ def _decode_job(
     result: Any,
     history: list[list[Any]],
 ) -> Job:
-    """Return a job of what is stored of it, as it is enqueued, as it stands in its row, and as it ended."""
+    """Build a job from content, row, result and history, in the order of `parts/job_json.lua`."""
     return build_job(
         id,
         type,

@@ -1,10 +1,10 @@
-"""The scripts of the store: one file an operation, and the parts that they share.
+"""Build the Lua scripts of the store: one file per operation, and shared parts.
 
-The head of a file says which parts it needs and which keys it uses; in it they are `key.name`, and it is called with
-them. A part stands before whatever needs it, once.
+The head of a file lists the parts that the file needs and the keys that the file uses. Lua code names a key as
+`key.name`; the request passes the keys. The loader includes every part once, before the files that need the part.
 
-A job is an array of the fields of its row: with names it would take twice as long to read. In the files they have
-names, `job.state`; what is sent has their numbers.
+In Lua, a job is an array of the fields of its row: a table with named fields takes twice as long to read. The files use
+names, as in `job.state`; the loader replaces the names by numbers.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ JOB_FIELD = re.compile(r"\b(job|one|other)\.(\w+)\b")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What is sent: its text, and the short names of the keys that it is called with."""
+    """A complete script, and the short names of its keys."""
 
     name: str
     keys: tuple[str, ...]
@@ -40,7 +40,7 @@ def script(name: str) -> Script:
 
 
 def _files_in_order(file: str) -> list[str]:
-    """Return the file and all parts that it needs, each after those that it needs itself."""
+    """Return a file and all the parts it needs, every part before the files that use the part."""
     before = [part for needed in _head_names(file, "parts") for part in _files_in_order(f"parts/{needed}")]
     return list(dict.fromkeys([*before, file]))
 
@@ -50,14 +50,14 @@ def _head_names(file: str, kind: str) -> list[str]:
 
 
 def _number_fields(text: str) -> str:
-    """Return a text with numbers in place of the names of fields."""
+    """Replace the field names in Lua code by field numbers."""
     numbers = field_numbers()
     return JOB_FIELD.sub(lambda found: f"{found[1]}[{numbers[found[2]]}]" if found[2] in numbers else found[0], text)
 
 
 @cache
 def field_numbers() -> dict[str, int]:
-    """Return the fields of a row, with their numbers."""
+    """Return the number of every field of a row."""
     (names,) = FIELDS_LINE.findall(_read_file("parts/rows"))
     return {name: number for number, name in enumerate(names.replace("--", "").split(), start=1)}
 

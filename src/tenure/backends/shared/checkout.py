@@ -1,4 +1,4 @@
-"""Who uses one of a number of connections, and who waits for one."""
+"""Limit the number of connections in use, and wait for a free one."""
 
 import threading
 import time
@@ -10,13 +10,14 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 RECHECK_INTERVAL = 0.05
-"""Seconds after which one who waits for a connection looks for one, even if nobody said that there is."""
+"""Seconds between two checks for a free connection, if no notification arrives."""
 
 
 class Checkout(Generic[T]):
-    """The use of a connection. An interrupt may keep it from being given back: then it ends with this object.
+    """A connection in use.
 
-    For the same reason a semaphore would not do: Python interrupts it between counting and telling.
+    An interrupt may prevent the release. The checkout then ends when this object is garbage-collected. A semaphore
+    would not survive this: after an interrupt between its count and its notification, a free connection stays unused.
     """
 
     connection: T
@@ -34,12 +35,12 @@ class CheckoutLimit(Generic[T]):
         return list(self._checkouts)
 
     def acquire_within(self, timeout: float, checkout: Checkout[T]) -> bool:
-        """Wait until this may be one of those who use a connection; tell whether it may."""
+        """Wait until fewer than `limit` checkouts are open, and add this one. Return False after `timeout` seconds."""
         if self.try_acquire(checkout):
             return True
         ends_at = time.monotonic() + timeout
         while (left := ends_at - time.monotonic()) > 0:
-            # One call may stand for several who gave back, and one who was interrupted did not call.
+            # A notification may stand for several releases, and an interrupted release sends none.
             with suppress(Empty):
                 self._released.get(timeout=min(left, RECHECK_INTERVAL))
             if self.try_acquire(checkout):
@@ -47,7 +48,7 @@ class CheckoutLimit(Generic[T]):
         return False
 
     def try_acquire(self, checkout: Checkout[T]) -> bool:
-        """Tell whether this may be one of those who use a connection, and if so, is from now on."""
+        """Add this checkout if fewer than `limit` are open. Return whether it was added."""
         with self._lock:
             has_room = len(self._checkouts) < self._limit
             if has_room:

@@ -1,6 +1,6 @@
-"""What happens to open connections when the process forks: they stay the parent's.
+"""Reset stores in the child process after a fork: open connections still belong to the parent.
 
-A child that closed one would tell the server, over the same socket, to end the session of its parent.
+A child that closed such a connection would end the parent's session, because both use the same socket.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Protocol
 
 class ForkAware(Protocol):
     def after_fork_in_child(self) -> None:
-        """Begin anew."""
+        """Discard all inherited connections and locks."""
 
 
 _registered: "weakref.WeakSet[ForkAware]" = weakref.WeakSet()
@@ -23,7 +23,7 @@ def register(store: ForkAware) -> None:
 
 
 def abandon(connections: Iterable[object]) -> None:
-    """Let these be for as long as the process lives."""
+    """Keep these connections referenced, and so unclosed, until the process ends."""
     _abandoned_connections.extend(connections)
 
 

@@ -1,4 +1,7 @@
-"""A transaction that ends with its block, not before: the completion has to be in it."""
+"""Statements that the connection of a `transaction()` block rejects.
+
+The transaction must stay open until the block ends, because it must contain the completion of the job.
+"""
 
 import re
 
@@ -13,10 +16,10 @@ ENDING_STATEMENT = re.compile(
     r"|rollback(?!\s+((transaction|work)\s+)?to\b))\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""How a statement begins that would end it."""
+"""The beginning of a statement that would end the transaction."""
 
 
 def reject_ending(statement: str) -> None:
-    """Raise for a statement that would end the transaction."""
+    """Raise `ConfigurationError` for a statement that would end the transaction."""
     if ENDING_STATEMENT.match(statement):
         raise ConfigurationError(f"{ENDS_WITH_BLOCK}; remove {checks.short_repr(statement)}")

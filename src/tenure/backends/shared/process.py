@@ -1,20 +1,20 @@
-"""Which process this is: a forked child is another one, though it has a copy of all that its parent had.
+"""An identity of the current process, which differs in a forked child.
 
-For those who ask for each job. To ask the system takes longer.
+Cheaper than `os.getpid()`, for checks that run once for each job.
 """
 
 import os
 
 
 class ProcessIdentity:
-    """Compared by identity."""
+    """A process; compare by identity."""
 
 
 _current = ProcessIdentity()
 
 
 def current_process() -> ProcessIdentity:
-    """Return this process."""
+    """Return the current process."""
     return _current
 
 

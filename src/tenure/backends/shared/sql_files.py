@@ -1,7 +1,7 @@
-"""SQL from the file of its operation.
+"""Load the SQL statements of an operation from its file.
 
-A file holds the statements of one operation, each under a line `-- name: what it does`. Braces name a fragment that
-several files share: `{columns}` stands for the text of that name.
+A file holds the statements of one operation. A line `-- name: purpose` precedes each statement. Braces name a fragment
+that several files share: `{columns}` is replaced with the text of that name.
 """
 
 import re
@@ -10,12 +10,12 @@ from importlib.resources import files
 
 
 def statements(package: str, operation: str, **fragments: str) -> Mapping[str, str]:
-    """Return the statements of `operation.sql` by their names."""
+    """Return the statements of `operation.sql` by name."""
     return {name: body.format(**fragments) for name, body in raw_statements(package, operation).items()}
 
 
 def raw_statements(package: str, operation: str) -> Mapping[str, str]:
-    """Return what stands in `operation.sql` by its names, without comments; fragments are still named."""
+    """Return the statements of `operation.sql` by name, without comments; fragments are not replaced yet."""
     text = files(package).joinpath(f"{operation}.sql").read_text("utf-8")
     found = re.split(r"^-- name: (.+)$", text, flags=re.MULTILINE)[1:]
     return {name: _strip_comments(body) for name, body in zip(found[::2], found[1::2], strict=True)}

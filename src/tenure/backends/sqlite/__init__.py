@@ -1,4 +1,4 @@
-"""Jobs in a SQLite file: the embedded default, shared by threads and processes of one machine."""
+"""The SQLite store: the embedded default, shared by the threads and processes of one machine."""
 
 from tenure.backends.sqlite.backend import SQLite, is_file_there, open_sqlite
 

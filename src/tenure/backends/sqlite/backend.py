@@ -1,4 +1,4 @@
-"""The operations of the SQLite store, each one transaction."""
+"""The operations of the SQLite store. Every operation is a transaction."""
 
 import re
 import sqlite3
@@ -66,11 +66,11 @@ PAUSE = statements(__package__, "pause")
 WORKERS = statements(__package__, "workers")
 
 DEFAULT_TIMEOUT = 2.5
-"""Seconds that an operation waits for other writers, unless told otherwise."""
+"""Default time in seconds that an operation waits for other writers."""
 
 
 class SQLite:
-    """A `Backend` in a file, for the threads and processes of one machine."""
+    """A `Backend` in a SQLite file, for the threads and processes of one machine."""
 
     is_exclusive: ClassVar[bool] = True
 
@@ -82,8 +82,8 @@ class SQLite:
         synchronous: Synchronous = "full",
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        # The working directory may be another when the file is opened.
-        # The same file has the same lock, by whatever name.
+        # Resolve the path now: the working directory may change before the file is opened. A resolved path also gives
+        # the same file the same lock, whatever name the caller uses.
         self.database = Database(Path(path).resolve(), clock=clock, synchronous=synchronous, timeout=timeout)
         self._closing = threading.Event()
 
@@ -133,7 +133,7 @@ class SQLite:
         with self.database.write_transaction() as write:
             number = moving.purge(write, purge)
         if number == purge.limit:
-            # This takes long, and will be asked for again at once: let the others have their turn.
+            # A full batch takes long, and the caller will purge again at once: let other writers proceed.
             time.sleep(2 * LONGEST_PAUSE)
         return number
 
@@ -182,7 +182,7 @@ class SQLite:
             write.execute(WORKERS["beat"], values)
 
     def migrate(self) -> Schema:
-        """Open the file: whoever is the first to do so brings it up to date."""
+        """Open the file: the first process that opens it migrates the schema."""
         with self.database.read_transaction():
             return Schema(before=self.database.schema_found, now=current_version())
 
@@ -199,23 +199,23 @@ class SQLite:
 
     @contextmanager
     def transaction(self, loop: "AbstractEventLoop | None" = None) -> Iterator[sqlite3.Connection]:  # noqa: ARG002
-        """Give a connection on the file for the caller's statements: committed on leaving, or undone.
+        """Yield a connection for the caller's statements; commit when the block ends, roll back on an exception.
 
-        On an event loop it is the same: statements on a file are not awaited.
+        The connection is the same on an event loop: `sqlite3` has no async connections.
         """
         with self.database.transaction() as connection:
             yield connection
 
     @contextmanager
     def join(self, connection: object) -> Iterator["SQLiteTransactionOperations"]:
-        """Give the operations that can be part of the transaction on a connection of the caller's."""
+        """Yield the operations that run in the transaction of the caller's connection."""
         with self.database.caller_transaction(connection) as write:
             yield SQLiteTransactionOperations(write)
 
 
 @dataclass(frozen=True, slots=True)
 class SQLiteTransactionOperations:
-    """What can be done in a transaction of the caller's."""
+    """The operations that run in a caller's transaction."""
 
     write: WriteTransaction
 
@@ -236,13 +236,13 @@ class SQLiteTransactionOperations:
 
 
 def open_sqlite(url: str) -> SQLite:
-    """Open the file that a URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`."""
+    """Open the store of a URL: `sqlite:///relative.db`, `sqlite:////absolute.db`."""
     parsed = parse_url(url)
     return SQLite(parsed.path, synchronous=parsed.synchronous, timeout=parsed.timeout)
 
 
 class SQLiteUrl(NamedTuple):
-    """What a URL says of a file."""
+    """A parsed `sqlite:` URL."""
 
     path: str
     synchronous: Synchronous
@@ -257,7 +257,7 @@ def parse_url(url: str) -> SQLiteUrl:
 
 
 def is_file_there(url: str) -> bool:
-    """Tell whether the file that a URL names has something in it."""
+    """Return whether the file of a URL exists and is not empty."""
     path, _ = _split_url(url)
     return not file_checks.is_missing_or_empty(Path(path))
 

@@ -1,4 +1,4 @@
-"""Waiting for another writer, in small uneven steps so that those who wait do not march in line."""
+"""Retry while SQLite is busy, with jitter so that waiting processes do not retry in lockstep."""
 
 import random
 import sqlite3
@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.000_1, 0.010
 PRIMARY_CODE_MASK = 0xFF
-"""The part of an error code that says what happened; the rest says where."""
+"""Mask for the primary error code; the upper bits of an extended code give details."""
 
 
 STATEMENTS_IN_PROGRESS = "SQL statements in progress"
-"""What SQLite calls busy as well: a cursor of this very connection has rows left."""
+"""SQLite reports this as busy too: a cursor of the same connection has unread rows."""
 
 
 ExecuteStatement = Callable[[str], object]
 
 
 def retry_while_busy(execute: ExecuteStatement, statement: str, ends_at: float) -> None:
-    """Execute a statement that begins or ends a transaction, again and again while someone else is in the way."""
+    """Execute a statement that begins or ends a transaction; retry until `ends_at` while another writer blocks it."""
     pause = SHORTEST_PAUSE
     while True:
         try:
@@ -33,7 +33,7 @@ def retry_while_busy(execute: ExecuteStatement, statement: str, ends_at: float) 
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """Return SQLite's primary code of an error, or 0 if it is Python's own."""
+    """Return the primary SQLite code of an error, or 0 if Python raised the error."""
     return getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE_MASK
 
 

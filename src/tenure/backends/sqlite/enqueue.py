@@ -20,13 +20,13 @@ def enqueue(write: WriteTransaction, records: Sequence[JobRecord]) -> list[Enque
 
 
 def key_holder(write: WriteTransaction, queue: str, key: str | None) -> str | None:
-    """Return the id of the live job of the queue that has this key."""
+    """Return the id of the live job of the queue with this key."""
     found = None if key is None else write.fetch_one(ENQUEUE["holder of the key"], {"queue": queue, "key": key})
     return None if found is None else str(found[0])
 
 
 def _plan(write: WriteTransaction, records: Sequence[JobRecord]) -> tuple[list[JobRecord], list[Enqueued]]:
-    """Decide what becomes of each entry, and change nothing yet: a later one may refuse them all."""
+    """Decide what to do with the records, without changing anything: a later record may reject the whole request."""
     ids = json.dumps([record.id for record in records])
     stored = {id for (id,) in write.execute(ENQUEUE["stored"], {"ids": ids})}
     return plan_enqueue(records, stored, lambda queue, key: key_holder(write, queue, key))

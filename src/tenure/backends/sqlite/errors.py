@@ -1,4 +1,4 @@
-"""What SQLite says when it cannot, in words that name the file and a remedy."""
+"""Translate SQLite errors to errors that name the file and a remedy."""
 
 import os
 import sqlite3
@@ -19,13 +19,13 @@ REMEDIES = {
 
 
 def translate_error(path: Path, error: sqlite3.Error | OSError, timeout: float) -> StoreUnavailable:
-    """Return what is raised in place of the driver's error."""
+    """Translate a driver error or a system error."""
     if isinstance(error, sqlite3.Error):
         if STATEMENTS_IN_PROGRESS in str(error):
             return open_cursor_error(error)
         if is_busy(error):
             return locked_error(path, timeout)
-        # Where there is no room for its shared memory, SQLite calls that an I/O error.
+        # Without disk space for its shared memory, SQLite reports an I/O error.
         code = sqlite3.SQLITE_FULL if _is_disk_full(path, error) else primary_code(error)
         remedy = REMEDIES.get(code)
         return StoreUnavailable(f"cannot use {str(path)!r}: {error}" + (f"; {remedy}" if remedy else ""))
@@ -42,7 +42,7 @@ def _is_disk_full(path: Path, error: sqlite3.Error) -> bool:
 
 
 def translate_caller_error(path: Path, error: sqlite3.Error) -> TenureError:
-    """Return what is raised in place of an error on a connection of the caller's."""
+    """Translate an error on the caller's connection."""
     if isinstance(error, sqlite3.ProgrammingError) or primary_code(error) == sqlite3.SQLITE_READONLY:
         return ConfigurationError(f"cannot use connection: {error}")
     if STATEMENTS_IN_PROGRESS in str(error):

@@ -1,4 +1,4 @@
-"""What a claim of one job depends on."""
+"""Explain when a claim takes a job."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _count_ahead(
 
 
 def _read_worker(db: sqlite3.Connection, worker: str | None, now: int) -> WorkerInfo | None:
-    """Return what the registry has of a worker, shown or silent."""
+    """Return the registry entry of a worker, live or silent."""
     values = {"names": encode_names([str(worker)]), "silent_since": now - duration(SILENT_WORKER_TTL)}
     row = db.execute(WORKERS["known"], values).fetchone()
     return None if row is None else decode_worker(row)

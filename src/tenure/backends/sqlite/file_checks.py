@@ -1,7 +1,7 @@
-"""Where the file is to be: what the system says of it before it is opened.
+"""Check the path of a SQLite file before it is opened.
 
-The database file itself is never opened here: to close a file drops every lock that this process has on it, those of
-SQLite included.
+This module never opens the database file: closing a file drops every lock that the process holds on it, SQLite's
+included.
 """
 
 import os
@@ -16,13 +16,13 @@ NETWORK_FILE_SYSTEMS = re.compile(
     r"nfs\d*|cifs|smb\d*|smbfs|9p|afs|ncpfs|ceph|glusterfs|lustre|gpfs|ocfs2|gfs2|davfs2?|beegfs"
     r"|fuse\.(sshfs|glusterfs|ceph|s3fs|gcsfuse|rclone|goofys|davfs2?|smbnetfs|curlftpfs|nfs)"
 )
-"""File systems whose locks, or whose shared memory, do not reach other machines as they do other processes."""
+"""File systems whose locks or shared memory do not work between machines."""
 
 FileIdentity = tuple[int, int]
 
 
 def check_path(path: Path) -> None:
-    """Raise if a store cannot be here."""
+    """Raise if the path cannot hold a store."""
     try:
         _check_path(path)
     except OSError as exc:
@@ -46,7 +46,7 @@ def _check_path(path: Path) -> None:
 
 
 def file_identity(path: Path) -> FileIdentity | None:
-    """Return what tells this file from another of the same name, or None if there is none."""
+    """Return device and inode, which distinguish files with the same path; None if there is no file."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -57,12 +57,12 @@ def file_identity(path: Path) -> FileIdentity | None:
 
 
 def is_missing_or_empty(path: Path) -> bool:
-    """Tell whether there is no database here yet."""
+    """Return whether the file is missing or empty."""
     return not path.exists() or path.stat().st_size == 0
 
 
 def file_system_type(path: Path) -> str | None:
-    """Return the kind of file system, where the system tells."""
+    """Return the type of the file system, or None if the system does not report it."""
     try:
         mounts = MOUNTINFO.read_text(errors="surrogateescape")
     except OSError:
@@ -71,7 +71,7 @@ def file_system_type(path: Path) -> str | None:
 
 
 def mount_type(path: str, mounts: str) -> str | None:
-    """Return the kind of the innermost mount that a path is under, by the lines of mountinfo."""
+    """Return the file system type of the innermost mount above a path, from the lines of mountinfo."""
     found: tuple[int, str] | None = None
     for line in mounts.splitlines():
         mounted, separator, source = line.partition(" - ")
@@ -79,7 +79,7 @@ def mount_type(path: str, mounts: str) -> str | None:
             continue
         point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), mounted.split(" ")[4])
         is_above = path == point or path.startswith(point.rstrip("/") + "/")
-        # Of two mounts on one point, the later hides the earlier.
+        # A later mount on the same point hides the earlier one.
         if is_above and (found is None or len(point) >= found[0]):
             found = len(point), source.split(" ")[0]
     return None if found is None else found[1]

@@ -1,8 +1,8 @@
-"""What happens to open files when the process forks, and when it ends.
+"""Close SQLite files before a fork, and when the process ends.
 
-A connection never crosses a fork: SQLite knows its locks by process, and a child that opens the file while it has the
-copy of a connection would believe that it holds what only its parent holds. So everything is closed before a fork, and
-opened again on both sides when it is next used.
+A connection must not cross a fork. SQLite's locks belong to a process: a child that opens the file while it has a copy
+of a connection would assume locks that only its parent holds. So all connections are closed before a fork, and both
+processes open new ones at the next use.
 """
 
 import atexit
@@ -13,16 +13,16 @@ from typing import Protocol
 
 class ForkAwareFile(Protocol):
     def before_fork(self) -> None:
-        """Close everything, and see that it stays closed."""
+        """Close all connections, and block new ones."""
 
     def after_fork_in_parent(self) -> None:
-        """Let it be opened again."""
+        """Allow new connections."""
 
     def after_fork_in_child(self) -> None:
-        """Begin anew."""
+        """Discard all inherited connections and locks."""
 
     def close_if_idle(self) -> None:
-        """Close everything, if that is possible at once."""
+        """Close all connections, if no thread uses them."""
 
 
 _registered: "weakref.WeakSet[ForkAwareFile]" = weakref.WeakSet()

@@ -1,4 +1,4 @@
-"""The connection that a caller gets for one transaction."""
+"""The connection of a `claim.transaction()` block."""
 
 import sqlite3
 from contextlib import suppress
@@ -10,7 +10,7 @@ from tenure.errors import ConfigurationError
 
 
 class GuardedConnection(sqlite3.Connection):
-    """A connection whose transaction ends with its block, not before: the completion has to be in it."""
+    """A connection whose transaction cannot end before its block: it must contain the completion of the job."""
 
     is_open = False
 
@@ -23,7 +23,7 @@ class GuardedConnection(sqlite3.Connection):
         retry_while_busy(super().execute, "commit", ends_at)
 
     def abort(self) -> None:
-        """Roll back what was not committed, and close the connection for good. Again, it does nothing."""
+        """Roll back an uncommitted transaction, and close the connection. A second call does nothing."""
         with suppress(sqlite3.ProgrammingError):  # already closed
             if self.in_transaction:
                 super().execute("rollback")
@@ -65,7 +65,7 @@ class GuardedConnection(sqlite3.Connection):
 
 
 class GuardedCursor(sqlite3.Cursor):
-    """Looks at each statement first; an authorizer of SQLite's would swallow a KeyboardInterrupt."""
+    """A cursor that checks every statement first; a SQLite authorizer would swallow a KeyboardInterrupt."""
 
     connection: GuardedConnection
 

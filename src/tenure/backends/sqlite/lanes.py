@@ -1,4 +1,4 @@
-"""Statements that look for lanes which have something: one form for each way of asking."""
+"""Statements that find lanes with jobs. There is one variant for each way to filter by queue and type."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ Variants = Mapping[str, Mapping[str, str]]
 
 
 def statement_variants(operation: str) -> Variants:
-    """Return the statements of an operation, for each way in which queues and types may be named."""
+    """Return the statements of an operation for each filter variant."""
     return {
         variant: statements(
             __package__,
@@ -27,7 +27,7 @@ def statement_variants(operation: str) -> Variants:
 
 
 def filter_variant(queues: Sequence[str] | None, types: Sequence[str] | None) -> str:
-    """Return the form that looks at no more lanes than are asked for."""
+    """Return the filter variant that reads no more lanes than requested."""
     if queues is None:
         return ALL
     return BY_QUEUES if types is None else BY_QUEUES_AND_TYPES

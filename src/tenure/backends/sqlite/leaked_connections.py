@@ -1,7 +1,7 @@
-"""Connections that must never be closed.
+"""Connections that are leaked on purpose.
 
-The last to close a file writes to it, and deletes the files beside it by their names. If these are another's by now,
-of a file that took the place of ours or of the process that we were forked from, that would destroy what is in them.
+When SQLite closes the last connection to a file, it writes to the file and deletes the `-wal` and `-shm` files by name.
+If these names now belong to a file that replaced ours, or to the parent of a fork, closing would destroy their content.
 """
 
 import ctypes
@@ -9,5 +9,5 @@ import sqlite3
 
 
 def abandon(db: sqlite3.Connection) -> None:
-    """Let this connection be, for as long as the process lives and while it ends."""
+    """Keep the connection open until the process has ended, interpreter shutdown included."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))

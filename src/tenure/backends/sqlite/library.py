@@ -1,11 +1,11 @@
-"""What is known of the SQLite library that this process has."""
+"""The version of the SQLite library, and its known bugs."""
 
 from tenure.errors import ConfigurationError
 
 Version = tuple[int, ...]
 
 OLDEST_SUPPORTED: Version = (3, 35, 0)
-"""The first with RETURNING."""
+"""The first version with RETURNING."""
 
 FIXED_IN: Version = (3, 51, 3)
 FIXED_IN_BACKPORTS: tuple[Version, ...] = ((3, 50, 7), (3, 44, 6))
@@ -18,7 +18,7 @@ WAL_RESET = (
 
 
 def has_wal_reset_bug(version: Version) -> bool:
-    """Tell whether this version can lose a commit; see `WAL_RESET`."""
+    """Return whether this version can lose a commit; see `WAL_RESET`."""
     if not FIRST_AFFECTED <= version < FIXED_IN:
         return False
     return not any(version[:2] == backport[:2] and version >= backport for backport in FIXED_IN_BACKPORTS)
@@ -29,7 +29,7 @@ def format_version(version: Version) -> str:
 
 
 def require_supported(version: Version) -> None:
-    """Raise if this version cannot do what a store needs."""
+    """Raise `ConfigurationError` if this version is too old."""
     if version < OLDEST_SUPPORTED:
         raise ConfigurationError(
             f"this Python has SQLite {format_version(version)}, but tenure needs {format_version(OLDEST_SUPPORTED)} "

@@ -1,4 +1,4 @@
-"""The schema in the file, and how an older one becomes the present one."""
+"""The schema version of a file, and the migrations to the current version."""
 
 import re
 import sqlite3
@@ -12,22 +12,22 @@ SCRIPTS = sorted(
     (each for each in files(__package__).joinpath("schema").iterdir() if re.fullmatch(r"\d+\.sql", each.name)),
     key=lambda each: each.name,
 )
-"""What makes version 1 of nothing, version 2 of version 1, and so on."""
+"""The migrations: script 1 creates version 1, script 2 migrates from version 1 to 2, and so on."""
 
 
 def current_version() -> int:
-    """Return the version that this tenure makes."""
+    """Return the schema version of this tenure."""
     return len(SCRIPTS)
 
 
 def read_version(db: sqlite3.Connection) -> int:
-    """Return the version of the file's schema; 0 if it has none."""
+    """Return the schema version of the file; 0 without a schema."""
     (has_schema,) = db.execute(SCHEMA["has schema"]).fetchone()
     return int(db.execute(SCHEMA["version"]).fetchone()[0]) if has_schema else 0
 
 
 def is_current(db: sqlite3.Connection) -> bool:
-    """Tell whether nothing is to be done; raise for a schema that this tenure does not know."""
+    """Return whether the schema is current; raise `SchemaOutdated` for a newer schema."""
     version = read_version(db)
     if version > current_version():
         raise SchemaOutdated(
@@ -38,7 +38,7 @@ def is_current(db: sqlite3.Connection) -> bool:
 
 
 def migrate(db: sqlite3.Connection) -> int:
-    """Bring the schema up to date, in the transaction that is open; return the version that was found."""
+    """Migrate the schema in the open transaction; return the previous version."""
     before = read_version(db)
     for number, script in enumerate(SCRIPTS[before:], start=before + 1):
         for statement in _split_script(script.read_text("utf-8")):
@@ -48,7 +48,7 @@ def migrate(db: sqlite3.Connection) -> int:
 
 
 def _split_script(script: str) -> list[str]:
-    """Return the statements of a script: `executescript` would commit."""
+    """Split a script into statements: `executescript` would commit."""
     found: list[str] = []
     statement = ""
     for line in script.splitlines(keepends=True):

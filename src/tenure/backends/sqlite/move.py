@@ -1,4 +1,4 @@
-"""What is done to jobs by hand: move, delete, purge."""
+"""Move, delete and purge jobs."""
 
 import json
 import sqlite3
@@ -21,7 +21,7 @@ PURGE = statements(__package__, "purge")
 
 
 class Movable(NamedTuple):
-    """What a move depends on."""
+    """The columns that decide whether a job may move."""
 
     sequence: int
     queue: str
@@ -85,7 +85,7 @@ def _read_job(write: WriteTransaction, id: str) -> Movable | None:
 
 
 def _apply_move(write: WriteTransaction, job: Movable, move: Move) -> State:
-    """Move a job that may be moved; return where it is then."""
+    """Move the job, which must be movable; return the new state."""
     values = {"sequence": job.sequence, "now": write.now}
     lane = job.queue, job.type
     if move is Move.RETRY:

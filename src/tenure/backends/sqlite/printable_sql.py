@@ -1,6 +1,6 @@
-"""What this store runs, as text to be read: the statements of each operation with their comments, and the schema.
+"""The SQL of this store as text for readers: the statements of each operation with comments, and the schema.
 
-Where a statement has several forms, this is the one that asks for all queues and types, the newest first.
+If a statement has several variants, the text shows the variant for all queues and types, newest first.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ NOT_OPERATIONS = {"columns", "schema"}
 
 
 def printable_sql() -> Mapping[str, str]:
-    """Return the text of each operation by its name, and that of the schema."""
+    """Return the SQL of each operation by name, and of the schema."""
     folder = files(__package__)
     names = sorted(each.name.removesuffix(".sql") for each in folder.iterdir() if each.name.endswith(".sql"))
     fragments = {

@@ -1,11 +1,11 @@
-"""One writer at a time, among all processes that use a store, and each about as often as the others.
+"""A fair lock between the processes that write to a store.
 
-SQLite has one writer anyway; two things are added. Nobody else writes or checkpoints until the commit is done, which
-keeps clear of SQLite's WAL-reset bug. And the waiting are served about equally: they look again after short uneven
-pauses that hardly grow, so that nobody falls behind. (SQLite's own pauses grow to a tenth of a second, and one of four
-writers has most of the turns.)
+SQLite allows only one writer anyway; this lock adds two things. No other process writes or checkpoints until the commit
+is done, which avoids SQLite's WAL-reset bug. And waiting processes get the lock about equally often: they retry after
+short pauses with jitter that hardly grow, so that no process falls behind. (SQLite's own pauses grow to 0.1 s, and then
+one of four writers gets most of the turns.)
 
-The lock is on a file beside the database; the system drops it when a process dies.
+The lock is an `flock` on a file beside the database; the system releases the lock when a process dies.
 """
 
 import os
@@ -23,7 +23,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_GROWTH = 0.000_2, 0.002, 1.1
 
 
 class ProcessLock:
-    """Not for two threads at once: whoever calls it holds a lock of threads."""
+    """A lock between processes. The caller must hold a thread lock: two threads must not use it at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(f"{path}-tenure-lock")
@@ -32,7 +32,7 @@ class ProcessLock:
         self._is_created_here = False
 
     def acquire(self, ends_at: float) -> bool:
-        """Wait for it until a moment of the monotonic clock; tell whether it is held."""
+        """Acquire the lock. Return False if it is not free by `ends_at`, on the monotonic clock."""
         if sys.platform == "win32":
             return True  # no flock on Windows: rely on SQLite's own locks
         pause = SHORTEST_PAUSE
@@ -49,27 +49,27 @@ class ProcessLock:
                 continue
             if self._is_current(self._file):
                 return True
-            # Somebody deleted the file, and others lock a new one.
+            # The file was deleted, and other processes lock a new one.
             self.close()
 
     def release(self) -> None:
-        """Let the next one in; nothing happens if it is not held."""
+        """Release the lock, if it is held."""
         if self._file is not None and sys.platform != "win32":
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def remove(self) -> None:
-        """Remove the file if it was made for nothing; whoever calls it holds the lock."""
+        """Delete the lock file if this object created it. The caller must hold the lock."""
         if self._is_created_here:
             self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file, and with that let go."""
+        """Close the lock file, which releases the lock."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
     def _open(self) -> int:
-        # To read is enough to lock it, and lets other users share a file that this one made.
+        # Read access is enough for a lock, and allows other users to share the file.
         try:
             return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class ProcessLock:
             return file
 
     def _copy_permissions(self, file: int) -> None:
-        """Let everybody have the lock who has the database: root may have made it, for a service that is not."""
+        """Copy mode and owner of the database: root may create the lock file for a service that is not root."""
         with suppress(OSError):
             database = self._database.stat()
             os.fchmod(file, stat.S_IMODE(database.st_mode))

@@ -1,4 +1,4 @@
-"""What is only read: find, stats, counts, workers, and what a waiting claim looks at."""
+"""The read-only operations: find, stats, counts, workers, and the poll of a waiting claim."""
 
 import re
 import sqlite3
@@ -38,7 +38,7 @@ FIND = {
 
 
 def find(db: sqlite3.Connection, query: Query, now: int) -> Page:
-    """Return the jobs that match among the next `SCAN`, at most a page full."""
+    """Return the matching jobs among the next `SCAN`, at most one page."""
     find = FIND[query.newest_first, _candidate_source(query)]
     values = {
         "ids": encode_names(query.ids),
@@ -87,7 +87,7 @@ def workers(db: sqlite3.Connection, now: int) -> list[WorkerInfo]:
 def claimable_in(
     db: sqlite3.Connection, now: int, *, queues: Sequence[str] | None, types: Sequence[str] | None
 ) -> float | None:
-    """Return in how many seconds a claim may find something; 0 is now, None is not as things are."""
+    """Return the seconds until a claim may find a job; 0 means now, None means no job is expected."""
     wait = WAIT[filter_variant(queues, types)]
     values = {"queues": encode_names(queues), "types": encode_names(types)}
     (is_due,) = db.execute(wait["is due"], values).fetchone()
@@ -98,7 +98,7 @@ def claimable_in(
 
 
 def _candidate_source(query: Query) -> str:
-    """Return where to look: where few other jobs are, if the query allows."""
+    """Return the smallest source of candidates that the query allows."""
     if query.ids is not None:
         return "named"
     if query.states == frozenset({State.RUNNING}):

@@ -1,4 +1,4 @@
-"""Rows of the file as values of the core."""
+"""Convert rows of the file to values of `core`."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ SqlRow = tuple[Any, ...]
 
 
 class ClaimColumns(NamedTuple):
-    """What tells whether a claim of a job is held."""
+    """The columns that decide whether a claim is held."""
 
     id: str
     sequence: int
@@ -31,7 +31,7 @@ class ClaimColumns(NamedTuple):
 
 
 class HeldClaim(NamedTuple):
-    """What the end of a claim depends on."""
+    """The columns that the end of a claim depends on."""
 
     id: str
     sequence: int
@@ -52,7 +52,7 @@ class HeldClaim(NamedTuple):
 
 
 def decode_job(row: SqlRow) -> Job:
-    """Return the job of a row that was selected by `JOB`."""
+    """Convert a row selected with `JOB` to a job."""
     (
         id,
         type,
@@ -114,7 +114,7 @@ def decode_job(row: SqlRow) -> Job:
 
 
 def decode_worker(row: SqlRow) -> WorkerInfo:
-    """Return the worker of a row that `workers.sql` selected."""
+    """Convert a row of `workers.sql` to a worker."""
     name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, holding = row
     return WorkerInfo(
         name=name,
@@ -141,7 +141,7 @@ def decode_progress(text: str) -> Progress:
 
 
 def encode_names(names: Sequence[str] | None) -> str | None:
-    """Return names as a statement takes them: a JSON list, or None for all."""
+    """Encode names for a statement: a JSON list, or None for all."""
     return None if names is None else json.dumps(names)
 
 

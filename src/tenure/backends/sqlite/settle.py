@@ -1,4 +1,4 @@
-"""The end of a claim: by its holder, or by the reaper."""
+"""End claims: settle and reap."""
 
 import json
 from collections import Counter
@@ -51,7 +51,7 @@ def record_history(
     outcome: Outcome,
     error: str | None,
 ) -> None:
-    """Add a line to a job's history, of which the last are kept."""
+    """Add a line to a job's history, and drop the oldest line beyond `HISTORY_KEPT`."""
     values = {
         "sequence": sequence,
         "number": number,
@@ -69,7 +69,7 @@ def record_history(
 
 
 def _split_by_job(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
-    """Yield the settlements in parts, so that no part has two of one job: the second has to see what the first did."""
+    """Split the settlements into parts without two of the same job: the second must see the effect of the first."""
     part: dict[str, Settlement] = {}
     for settlement in settlements:
         if settlement.hold.id in part:
@@ -109,7 +109,7 @@ def _is_held_by(job: ClaimColumns, settlement: Settlement) -> bool:
 
 
 def _landed_before(write: WriteTransaction, job: ClaimColumns, settlement: Settlement) -> bool:
-    """Tell whether this very settlement landed before."""
+    """Return whether the same settlement landed before."""
     hold = settlement.hold
     if settlement.outcome is Outcome.COMPLETED:
         return job.state == State.COMPLETED and (job.fence, job.token) == (hold.fence, hold.token)
@@ -147,7 +147,7 @@ def _end_settled(write: WriteTransaction, job: ClaimColumns, settlement: Settlem
 
 
 def _known_workers(write: WriteTransaction, names: Collection[str]) -> dict[str, WorkerInfo]:
-    """Return what the registry has of these workers, shown or silent."""
+    """Return the registry entries of these workers, live or silent."""
     values = {"names": encode_names(sorted(names)), "silent_since": write.now - duration(SILENT_WORKER_TTL)}
     found = [decode_worker(row) for row in write.fetch_all(WORKERS["known"], values)]
     return {worker.name: worker for worker in found}
@@ -171,7 +171,7 @@ def _expire(
 
 
 def _release(write: WriteTransaction, held: HeldClaim) -> Reaped:
-    """Release a job that a dead worker had not begun."""
+    """Release a job that a dead worker had not started."""
     held = held._replace(attempts=held.attempts + RULES[Outcome.RELEASED].attempts)
     state = next_state(Outcome.RELEASED, cancel_requested=bool(held.cancel_requested))
     _end_claim(write, held, Outcome.RELEASED, state)
@@ -181,7 +181,7 @@ def _release(write: WriteTransaction, held: HeldClaim) -> Reaped:
 def _end_claim(
     write: WriteTransaction, held: HeldClaim, outcome: Outcome, state: State, error: str | None = None
 ) -> None:
-    """End a claim that did not complete; `held` says what the job is to have afterwards."""
+    """End a claim without completing the job; `held` has the new values."""
     column = write.counter_name(state, held.run_at)
     values = {
         "sequence": held.sequence,

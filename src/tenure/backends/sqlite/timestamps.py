@@ -1,6 +1,6 @@
-"""Moments and durations as the file keeps them: whole microseconds, since 1970 in UTC.
+"""Timestamps and durations as the file stores them: whole microseconds, since 1970 in UTC.
 
-A table of the user's own may have them as texts or as numbers of seconds: these are read as leniently as SQLite does.
+A user's own table may store timestamps as text or as seconds. These are parsed as leniently as SQLite does.
 """
 
 import re
@@ -14,7 +14,7 @@ TIMESTAMP_TEXT = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?)?",
     re.IGNORECASE,
 )
-"""A day, and maybe a time of it and how far that is from UTC."""
+"""A date, optionally with a time and a UTC offset."""
 
 
 def to_microseconds(timestamp: datetime) -> int:
@@ -22,7 +22,7 @@ def to_microseconds(timestamp: datetime) -> int:
 
 
 def duration(seconds: float) -> int:
-    """Return a number of seconds in microseconds, rounded as a timedelta is."""
+    """Convert seconds to microseconds, rounded as by `timedelta`."""
     return timedelta(seconds=seconds) // MICROSECOND
 
 
@@ -36,12 +36,12 @@ def to_optional_datetime(microseconds: int | None) -> datetime | None:
 
 
 def format_timestamp(microseconds: int) -> str:
-    """Return a moment as SQLite's own functions write it, in UTC, to the microsecond."""
+    """Format a timestamp as SQLite's own functions do, in UTC, to the microsecond."""
     return to_datetime(microseconds).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def parse_timestamp(value: object) -> int | None:
-    """Return the moment that a text or a number of seconds means; None for what means none."""
+    """Parse a text or a number of seconds as a timestamp; return None if the value is not a timestamp."""
     if isinstance(value, int | float):
         try:
             return to_microseconds(EPOCH + timedelta(seconds=value))
@@ -62,6 +62,6 @@ def parse_timestamp(value: object) -> int | None:
 
 
 def normalise_timestamp(value: object) -> str | None:
-    """Return a moment in whatever form in the one form that compares: the function `tenure_moment` of a statement."""
+    """Convert a timestamp of any format to the comparable text. SQL calls this as `tenure_moment`."""
     found = parse_timestamp(value)
     return None if found is None else format_timestamp(found)

@@ -1,8 +1,8 @@
-"""The turn to write: one thread of one process at a time.
+"""The write lock: one thread of one process at a time.
 
-An exception can come between any two steps of the main thread, such as Ctrl-C. So what is taken is known to be taken,
-and what must be done at the end is begun again if an exception came before it had begun. If one comes just when a block
-is left, only garbage may hold the block; that is collected before anyone is told that the file is locked.
+An exception such as Ctrl-C can occur between any two steps of the main thread. So acquiring the lock and recording that
+it is held are one step, and the release is repeated if an exception prevented it. If an exception occurs just as a
+block ends, the block may be kept alive only by garbage; this garbage is collected before the lock is reported as busy.
 """
 
 import gc
@@ -25,11 +25,11 @@ class WriteLock:
 
     @contextmanager
     def hold(self) -> Iterator[float]:
-        """Write alone; give the moment until which others that do not know of turns may be waited for."""
+        """Hold the lock; yield the deadline for waiting on writers that do not take the lock."""
         ends_at = time.monotonic() + self._timeout
         is_held: list[bool] = []
         try:
-            # In one step, between whose parts no signal can be raised.
+            # A single C call: no signal handler can run between acquiring and recording.
             is_held.extend(map(self.thread_lock.acquire, [True], [self._timeout]))
             if not is_held[0]:
                 is_held.clear()

@@ -1,4 +1,4 @@
-"""A transaction that writes: its connection, its moment, and the numbers that change with it."""
+"""A write transaction: the connection, the time, and the changed counters."""
 
 import sqlite3
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ SqlValues = Mapping[str, Any]
 
 
 class WriteTransaction:
-    """What the operations write with. `now` was read when the file was held."""
+    """A write transaction. `now` was read while the write lock was held."""
 
     __slots__ = ("_event_counts", "_lane_changes", "db", "now")
 
@@ -32,7 +32,7 @@ class WriteTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether the transaction is still to be committed or rolled back."""
+        """Whether the transaction is still open."""
         try:
             return self.db.in_transaction
         except sqlite3.ProgrammingError:  # the connection is closed
@@ -45,7 +45,7 @@ class WriteTransaction:
         return self.db.execute(statement, values)
 
     def execute_many(self, statement: str, values: Iterable[SqlValues | Sequence[Any]]) -> None:
-        """Execute it for each of the values."""
+        """Execute the statement for each set of values."""
         self.db.executemany(statement, values)
 
     def fetch_all(self, statement: str, values: SqlValues) -> list[Any]:
@@ -60,11 +60,11 @@ class WriteTransaction:
             cursor.close()
 
     def counter_name(self, state: str, run_at: int) -> str:
-        """Return where a job of this state is counted."""
+        """Return the counter for a job in this state."""
         return state if state != State.QUEUED else "due" if run_at <= self.now else "scheduled"
 
     def move_count(self, lane: tuple[str, str], before: str | None, after: str | None, number: int = 1) -> None:
-        """Count jobs of a queue and type in another column; None is before they were stored, or after."""
+        """Move jobs of a lane from one counter to another; None means not stored."""
         if before is not None:
             self._lane_changes[lane][before] -= number
         if after is not None:
@@ -74,7 +74,7 @@ class WriteTransaction:
         self._event_counts[queue, event] += number
 
     def flush(self) -> None:
-        """Write the numbers, before the transaction ends."""
+        """Write the counters before the transaction ends."""
         for (queue, type), numbers in self._lane_changes.items():
             self._change_lane({"queue": queue, "type": type, **{name: numbers[name] for name in COUNTERS}})
         self._lane_changes.clear()

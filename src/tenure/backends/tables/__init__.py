@@ -1,1 +1,1 @@
-"""Tables of the user's own: the same claim over rows that are there already."""
+"""Claims over the rows of existing tables."""

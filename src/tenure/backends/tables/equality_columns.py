@@ -1,4 +1,4 @@
-"""Which columns a condition of the user's fixes to one value each: an index that begins with these serves it."""
+"""Find the columns that a condition fixes to single values: an index that starts with them serves the condition."""
 
 import re
 
@@ -11,7 +11,7 @@ CONJUNCTION_PATTERN = re.compile(rf"{EQUALITY_PATTERN}(?:\s+and\s+{EQUALITY_PATT
 
 
 def equal_columns(condition: SqlCondition | None) -> list[str]:
-    """Return the columns of `a = :x and b = 'y'` as they are written, without quotes; of any other condition, none."""
+    """Return the columns of `a = :x and b = 'y'`, without quotes; an empty list for any other kind of condition."""
     if condition is None:
         return []
     text = condition.render("value")
@@ -21,5 +21,5 @@ def equal_columns(condition: SqlCondition | None) -> list[str]:
 
 
 def _catalogue_name(name: str) -> str:
-    """Return a name as the catalogue may have it: what is not quoted is in lower case."""
+    """Return a name as the catalogue spells it: unquoted names in lower case."""
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()

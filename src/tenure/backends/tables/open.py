@@ -1,4 +1,4 @@
-"""From a store, or the URL of a database, to a table in it."""
+"""Open a table in the database of a store or of a URL."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from tenure.errors import ConfigurationError
 
 
 def table_in(store: Backend, spec: TableSpec) -> TableStore:
-    """Return a table in the database of a store; it shares the store's connections."""
+    """Return a table in the database of a store, using the store's connections."""
     from tenure.backends.sqlite import SQLite
 
     if isinstance(store, SQLite):
@@ -25,7 +25,7 @@ def table_in(store: Backend, spec: TableSpec) -> TableStore:
 
 
 def table_at(url: str, spec: TableSpec) -> TableStore:
-    """Return a table in the database that a URL names; nothing else is made there."""
+    """Return a table in the database of a URL. The database gets no job store."""
     return OPENERS.get(scheme_of(url), _reject_url)(url, spec)
 
 

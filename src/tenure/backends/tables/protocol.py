@@ -1,18 +1,18 @@
-"""The contract of a table of the user's own: all of `Claiming`, and what is about the table itself.
+"""The contract of a user's table: all of `Claiming`, and operations on the table itself.
 
-How a row is shown as a job:
+How a row appears as a job:
 
-- `id` is its key as text; of several columns, a JSON list of their texts, without spaces. An id that no key can be is
-  of no row, and no error. `queue` and `type` are the name of the table. `payload` is the row, as its driver gives it,
-  without the columns that tenure added. `key`, `timeout` and `meta` are empty.
-- A row whose word for the state is none of the words is no job: nobody claims, counts or shows it. Nor is one that
-  `where` does not choose, unless it is running; or, with a companion, unless that has a row for it.
-  `standing` tells of such a row as well: that `where` does not choose it.
-- `run_at` without a value means due since ever. A row that backs off keeps its place in the order.
-- The order of a claim: higher priority, if a column plays it; then `order_by`, or else `created_at`, if that is named;
-  then the key. `find` goes by the same without the priority.
-- `error`, if a column plays it, has the last line of the history that has one; a completion empties it.
-- History, progress, result, whether a cancel was asked for, and whether the work was found done are in `record`.
+- `id` is the key as text; for a key of several columns, a JSON list of texts without spaces. An id that cannot be a key
+  matches no row, and is not an error. `queue` and `type` are the name of the table. `payload` is the row as the driver
+  returns it, without the columns that tenure added. `key`, `timeout` and `meta` are empty.
+- A row with an unknown state value is not a job: no operation claims, counts or shows the row. The same holds
+  for a row that `where` does not match, unless the row is running or has a row in the sidecar table. `explain` still
+  returns such a row, and reports that `where` does not match.
+- `run_at` without a value means that the row has always been due. A row that backs off keeps its position in the order.
+- Claim order: higher priority first, if a column has that role; then `order_by`, or else `created_at`, if given; then
+  the key. `find` uses the same order without the priority.
+- `error`, if a column has that role, contains the last error in the history; a completion sets it to null.
+- `record` contains history, progress, result, a requested cancel, and whether the work was found done.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from tenure.core.table.spec import TableSpec
 
 
 class Severity(StrEnum):
-    """How much a finding matters: an error keeps the table from being claimed, a warning does not."""
+    """Severity of a finding. With an error, rows cannot be claimed; with a warning, they can."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -34,37 +34,39 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something about a table that is to be known, and what to do about it: a sentence, or SQL."""
+    """A problem or remark about a table, with a remedy: a sentence or SQL."""
 
     severity: Severity
     about: str
-    """What was looked at, in a word or two: `column fence`, `index`, `rights`, `trigger`."""
+    """The object of the finding, in a word or two: `column fence`, `index`, `rights`, `trigger`."""
     text: str
     remedy: str | None = None
 
 
 @runtime_checkable
 class TableStore(Claiming, Transactional, Protocol):
-    """A table that rows can be claimed from.
+    """A table whose rows can be claimed.
 
-    The table is looked at when it is first used. If a column is missing, or of a type that cannot play its role, every
-    operation but those below raises `ConfigurationError` that names it, with the SQL or the call that remedies it.
+    The first operation checks the table. If a column is missing, or has a type that does not fit its role, every
+    operation except those below raises `ConfigurationError` with the name of the column, and the SQL or call that fixes
+    the table.
     """
 
     spec: TableSpec
 
     def already_done(self, ids: Sequence[str]) -> list[bool]:
-        """Tell of each row whether `done_if` holds for it now; False for a row that is not there.
+        """Return for each row whether `done_if` holds now; False for a missing row.
 
-        Only for a table with a `done_if` in SQL.
+        Requires a `done_if` in SQL.
         """
         ...
 
     def migrate(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
-        """Add what is missing to the table, and return the statements that were run; nothing missing, none.
+        """Add missing columns, indexes or the sidecar table, and return the statements that were run.
 
-        With `adopt_running_after`, rows that run without a lease get one that ends so many seconds after they were
-        started, or after now if that is not known. With `functions`, those for other languages are installed.
+        With `adopt_running_after`, running rows without a lease get a lease. The lease expires that many seconds after
+        the start of the row, or after now if the start is unknown. With `functions`, the SQL functions for clients in
+        other languages are installed.
         """
         ...
 
@@ -73,12 +75,13 @@ class TableStore(Claiming, Transactional, Protocol):
         ...
 
     def sql(self) -> Mapping[str, str]:
-        """Return the statements of each operation by its name, to be read: `claim`, `extend`, `settle`, `reap`, others.
+        """Return the SQL of each operation by name, for people to read: `claim`, `extend`, `settle`, `reap` and others.
 
-        `schema` is all that `migrate` makes, whether it is there or not; `functions`, if the engine has functions.
+        `schema` is everything that `migrate` creates, present or not. `functions` is included if the engine has
+        functions.
         """
         ...
 
     def check(self) -> list[Finding]:
-        """Return what is wrong with the table or remarkable about it, the gravest first."""
+        """Return problems and remarks about the table, the most severe first."""
         ...

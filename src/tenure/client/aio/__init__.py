@@ -1,4 +1,4 @@
-"""The awaited twins of `Jobs`, `Claim`, `Claims` and `Task`."""
+"""Async facades of `Jobs`, `Claim`, `Claims` and `Task`."""
 
 from tenure.client.aio.claims import AsyncClaim, AsyncClaims
 from tenure.client.aio.jobs import AsyncJobs, create_facade

@@ -1,4 +1,4 @@
-"""A verb for async code: the synchronous one, called in a thread and awaited, one hop a call."""
+"""Turn a sync method into a coroutine that runs it in a thread, one thread hop a call."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class AsyncFacade(Protocol[S_co]):
-    """What has a synchronous other half, and the threads in which that is used."""
+    """An async facade: a sync object, and the threads that call it."""
 
     @property
     def sync(self) -> S_co: ...
@@ -27,10 +27,10 @@ class AsyncFacade(Protocol[S_co]):
 def async_method(
     method: Callable[Concatenate[S, P], R], *, reads_iterators: bool = False
 ) -> Callable[Concatenate[AsyncFacade[S], P], Coroutine[Any, Any, R]]:
-    """Return the same verb, awaited: of the same name, with the same options.
+    """Return a coroutine function with the name and the options of a sync method.
 
-    One that `reads` takes several of something, perhaps from a generator. That is read first, in the caller's thread:
-    what it draws on may belong there.
+    With `reads_iterators`, arguments that are iterators are read first, in the caller's thread: a generator may use
+    objects that belong to that thread.
     """
 
     @wraps(method)
@@ -43,10 +43,10 @@ def async_method(
             return await self.threads.run(partial(method, self.sync, *args, **options))
         joined = adapt_async_connection(asyncio.get_running_loop(), connection)
         if joined is None:
-            # It is the caller's, and belongs to the caller's thread.
+            # A sync connection belongs to the caller's thread.
             return method(self.sync, *args, **options)
         options["connection"] = joined
-        # In a thread of its own: all others may be waiting for the end of the transaction that this is part of.
+        # In a new thread: all pool threads may be waiting for the end of the caller's transaction.
         return await run_in_new_thread(partial(method, self.sync, *args, **options), on_cancel=joined.cancel)
 
     return call

@@ -1,4 +1,4 @@
-"""The awaited twins of claims."""
+"""Async facades of claims."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,14 +16,17 @@ from tenure.core.job import Job
 
 
 class AsyncSourceFacade(Protocol):
-    """What calls go through that are made for claims."""
+    """The facade of a source: its threads run the calls of its claims."""
 
     @property
     def threads(self) -> ThreadRunner: ...
 
 
 class AsyncClaim(AsyncOnly):
-    """The awaited twin of a `Claim`. Used as an async block it is kept alive, and completed on leaving."""
+    """The async facade of a `Claim`. As an async context manager it extends the lease.
+
+    On exit, the job is completed.
+    """
 
     __slots__ = ("_facade", "sync")
 
@@ -57,7 +60,7 @@ class AsyncClaim(AsyncOnly):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the job may be another's by now. It turns true before the store would give the job away."""
+        """Whether another worker may hold the job. Turns true before the store can reap the lease."""
         return self.sync.is_lost
 
     @property
@@ -66,7 +69,7 @@ class AsyncClaim(AsyncOnly):
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether an operator asked for the job to be cancelled, as far as the last extension told."""
+        """Whether an operator requested a cancel, as of the last extension of the lease."""
         return self.sync.cancel_requested
 
     @property
@@ -88,10 +91,10 @@ class AsyncClaim(AsyncOnly):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """Give a connection to the store's database, for writes that commit together with the completion.
+        """Return an async context manager that yields a connection, as `Claim.transaction` does.
 
-        As that of a `Claim`. On PostgreSQL it is a `psycopg.AsyncConnection`. On SQLite it is a plain one, used in the
-        thread of the event loop: be brief.
+        On PostgreSQL the connection is a `psycopg.AsyncConnection`. On SQLite it is a `sqlite3.Connection`, used in the
+        thread of the event loop: keep the block short.
         """
         block, inside = self.sync.transaction_on(asyncio.get_running_loop()), copy_context()
         entered: list[Any] = []
@@ -103,7 +106,7 @@ class AsyncClaim(AsyncOnly):
             kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
             return inside.run(block.__exit__, kind, error, trace)
 
-        # In threads of their own: all others may be waiting for this transaction to end.
+        # In new threads: all pool threads may be waiting for the end of this transaction.
         try:
             await run_in_new_thread(enter)
             with _context_variables_of(inside):
@@ -118,7 +121,7 @@ class AsyncClaim(AsyncOnly):
     async def __aenter__(self) -> Self:
         if not self.sync.lease.is_verified:
             await self.threads.run(self.sync.verify)
-        # Here: it does not ask the store, and what has not been awaited cannot be cancelled half-way.
+        # In this thread: entering sends no request, and without an await a cancel cannot interrupt it.
         self.sync.__enter__()
         return self
 
@@ -129,7 +132,10 @@ A = TypeVar("A", bound=AsyncClaim)
 
 
 class AsyncClaimsOf(list[A], AsyncOnly, Generic[A]):
-    """The awaited twin of a `ClaimsOf`. As an async block, all are kept alive; the unsettled are released."""
+    """The async facade of a list of claims. As an async context manager it extends their leases.
+
+    On exit, unsettled claims are released.
+    """
 
     def __init__(self, facade: AsyncSourceFacade, claims: ClaimsOf[Any]) -> None:
         super().__init__(claim.aio for claim in claims)
@@ -157,14 +163,17 @@ class AsyncClaimsOf(list[A], AsyncOnly, Generic[A]):
 
 
 class AsyncClaims(AsyncClaimsOf[AsyncClaim]):
-    """The awaited twin of `Claims`. As an async block, all are kept alive; the unsettled are released."""
+    """The async facade of `Claims`. As an async context manager it extends their leases.
+
+    On exit, unsettled claims are released.
+    """
 
     sync: Claims
 
 
 @contextmanager
 def _context_variables_of(context: Context) -> Iterator[None]:
-    """Have the context variables here that were set there: what is set in a thread is set for that thread alone."""
+    """Set the context variables of `context` here: a variable set in a thread is not visible in other threads."""
     here = copy_context()
     tokens = [variable.set(value) for variable, value in context.items() if here.get(variable) is not value]
     try:

@@ -1,6 +1,6 @@
-"""Jobs for async code: the same verbs, awaited.
+"""`AsyncJobs`, the async facade of `Jobs`.
 
-There is one implementation, the synchronous one. A twin calls it in a thread and awaits the answer, one hop a call.
+The sync implementation is the only one. A facade calls it in a thread and awaits the result, one thread hop a call.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class AsyncJobs(AsyncSource[Jobs]):
-    """The awaited twin of a `Jobs`: the same store, and the same keeper. Any event loops and threads may share it.
+    """The async facade of a `Jobs`, with the same store and the same keeper. Event loops and threads may share it.
 
-    A call that is cancelled comes to its end before the cancel is raised. A claim that is cancelled ends at once, and
-    what it takes is given back.
+    A cancelled call finishes before `CancelledError` is raised. A cancelled `claim` returns at once, and jobs that it
+    has claimed are released.
     """
 
     @reject_unknown_options
@@ -73,26 +73,28 @@ class AsyncJobs(AsyncSource[Jobs]):
         wait: Seconds = 0.0,
         worker: str | None = None,
     ) -> "AsyncClaims":
-        """Take up to `limit` due jobs, waiting up to `wait` seconds for the first.
+        """Claim up to `limit` due jobs (at most 1,000), waiting up to `wait` seconds for the first.
 
-        Use the claims as a block to have them kept alive while you work; those you do not settle are released.
+        A claim holds its job for `lease` seconds (1 to 86,400). Use the claims as an async context manager: the leases
+        are extended inside the block, and unsettled claims are released on exit. `worker` is the name shown to
+        operators, by default the host and the process id.
         """
         return AsyncClaims(self, await self._claim_with_wait(request_of(queues, types, limit, lease, worker), wait))
 
     @reject_unknown_options
     async def attach(self, id: str, *, fence: int, token: str, lease: Seconds = 60.0) -> "AsyncClaim":
-        """Return the handle of a claim that was made elsewhere, as `Jobs.claimed` does."""
+        """Re-attach to a claim made elsewhere, as `Jobs.attach` does."""
         attach = partial(self.sync.attach, id, fence=fence, token=token, lease=lease)
         return (await self.threads.run(attach)).aio
 
     @property
     def tasks(self) -> Mapping[str, Task[..., Any, Any]]:
-        """The tasks by their types."""
+        """The registered tasks by type."""
         return self.sync.tasks
 
     @reject_unknown_options
     async def wait_for(self, id: str, timeout: Seconds | None = None) -> Job:
-        """Return the job when it is completed, waiting so many seconds at most. Raises as `Jobs.wait_for` does."""
+        """Wait up to `timeout` seconds until the job is completed and return it; raises as `Jobs.wait_for`."""
         seconds = checks.optional(checks.seconds, "timeout", timeout)
         for pause in chain(results.poll_delays(seconds), [0.0]):
             if (job := results.completed_job(id, await self.get(id))) is not None:
@@ -101,32 +103,33 @@ class AsyncJobs(AsyncSource[Jobs]):
         raise results.timeout_error(id, seconds)
 
     async def work(self, **options: Unpack[WorkerOptions]) -> "Summary":
-        """Run the tasks on this event loop until SIGTERM or SIGINT, or with `drain=True` until nothing is due.
+        """Run the tasks on this event loop until SIGTERM or SIGINT, or with `drain=True` until no job is due.
 
-        The options are those of `Jobs.work`. A cancel stops it as a signal does, and is raised when it has ended.
+        The options are those of `Jobs.work`. A cancel stops the worker as a signal does; `CancelledError` is raised
+        when the worker has ended.
         """
         return await work(self.sync, **options)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> "AsyncWorker":
-        """Return a worker with the options of `Jobs.work`, to be used as an async block on this event loop."""
+        """Return a worker with the options of `Jobs.work`. As an async context manager it runs on this event loop."""
         return worker(self.sync, **options)
 
     def testing(self) -> "AbstractContextManager[TestQueue]":
-        """Return the block of `Jobs.testing`, a plain one; jobs are run by `await queue.aio.drain()`."""
+        """Return the (sync) context manager of `Jobs.testing`; run its jobs with `await queue.aio.drain()`."""
         return self.sync.testing()
 
     def find(self, **filters: Unpack[Filters]) -> AsyncIterator[Job]:
-        """Yield the jobs that match, read page by page; without a condition, all."""
+        """Yield the matching jobs, read page by page, with the filters of `Jobs.find`."""
         return self._iterate_pages(self.sync._pages(build_query("find", filters)))
 
     def _bind(self, source: Jobs) -> None:
         super()._bind(source)
-        # To register a function is the same for both.
+        # Registering a function needs no await.
         self.task, self.cron, self.around, self.lifespan = source.task, source.cron, source.around, source.lifespan
 
 
 def create_facade(jobs: Jobs) -> AsyncJobs:
-    """Return a twin for this `Jobs`, which has none yet."""
+    """Return a new async facade of a `Jobs` that has none yet."""
     facade = AsyncJobs.__new__(AsyncJobs)
     facade._bind(jobs)
     return facade

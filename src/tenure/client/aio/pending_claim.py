@@ -1,6 +1,6 @@
-"""A coroutine's search for jobs, made in threads.
+"""A claim that a coroutine awaits while threads poll the store.
 
-A claim that is found belongs to exactly one: to the coroutine, or, if that is gone, to whoever gives it back.
+Claims have exactly one owner: the coroutine, or, if the coroutine was cancelled, the thread that releases them.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ AnyClaims = ClaimsOf[Any]
 
 
 class PendingClaim:
-    """Made by a coroutine, which alone awaits it and takes its answer; all else may be called from any thread."""
+    """Created, awaited and taken by one coroutine; the other methods may be called from any thread."""
 
     def __init__(self, claim_once: Callable[[], AnyClaims], ends_at: float, closed_message: str) -> None:
         self.ends_at = ends_at
         self._closed_message = closed_message
         self._claim_once: Callable[[], AnyClaims] = partial(copy_context().run, claim_once)
         self._running = threading.Lock()
-        # Whoever takes the answer out owns it: to take it is one step, needs no lock, and only one can.
+        # The thread that pops the response owns it: `pop` is atomic and needs no lock.
         self._response: deque[AnyClaims | BaseException] = deque()
         self._has_response = False
         self._is_abandoned = False
@@ -41,12 +41,12 @@ class PendingClaim:
         return not self._has_response and not self._is_abandoned
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the answer, so long at most; return whether it is there."""
+        """Wait for the response for up to `seconds`; return whether it has arrived."""
         done, _ = await asyncio.wait([self._ready], timeout=seconds)
         return bool(done)
 
     def take(self) -> AnyClaims:
-        """Return what was found, or raise why nothing could be."""
+        """Return the claims, or raise the error of the request."""
         try:
             response = self._response.pop()
         except IndexError:
@@ -56,7 +56,7 @@ class PendingClaim:
         return response
 
     def poll(self) -> bool:
-        """Look once; return whether the next in line may find something too. What goes wrong is also the answer."""
+        """Poll once; return whether the next waiter should poll too. An error is also delivered as the response."""
         with self._running:
             if not self.is_waiting:
                 return True
@@ -70,25 +70,25 @@ class PendingClaim:
             return bool(claims)
 
     def fail(self, error: Exception) -> None:
-        """Answer with what went wrong for all who wait."""
+        """Deliver an error that concerns all waiters."""
         with self._running:
             if self.is_waiting:
-                # One of its own for each: raised in many places, one would grow a traceback of them all.
+                # A new exception for each waiter: a shared one would collect the tracebacks of all of them.
                 self._deliver(StoreUnavailable(*error.args) if isinstance(error, StoreUnavailable) else error)
 
     def abandon(self) -> bool:
-        """Want no answer any more; return whether there is one already, to be undone."""
+        """Abandon the request; return whether a response has arrived that must be undone."""
         self._is_abandoned = True
         return bool(self._response)
 
     def close(self) -> None:
-        """Let the coroutine end without an answer."""
+        """End the coroutine without a response, and release claims that it has not taken."""
         self._is_abandoned = True
         self._wake()
         self.release_claims()
 
     def release_claims(self) -> None:
-        """Give back what was found for a coroutine that is gone."""
+        """Release the claims of an abandoned request."""
         try:
             response = self._response.pop()
         except IndexError:
@@ -108,7 +108,7 @@ class PendingClaim:
         self._has_response = True
         self._response.append(response)
         self._wake()
-        # Only after it was put there: whoever leaves looks for it only after having said so.
+        # Check after the append: `abandon` sets the flag before it looks for a response, so one of the two releases.
         if self._is_abandoned:
             self.release_claims()
 
@@ -116,7 +116,7 @@ class PendingClaim:
         try:
             self._loop.call_soon_threadsafe(self._set_ready)
         except RuntimeError:
-            # The loop is closed: nobody will come for the answer.
+            # The loop is closed: no coroutine will take the response.
             self._is_abandoned = True
 
     def _set_ready(self) -> None:

@@ -1,4 +1,4 @@
-"""What jobs are claimed from, for async code."""
+"""The common part of `AsyncJobs` and `AsyncTable`."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -19,13 +19,13 @@ Z = TypeVar("Z", bound=Source[Any, Any])
 
 
 class AsyncSource(AsyncOnly, Generic[Z]):
-    """The awaited twin of a `Source`: the same store, and the same keeper."""
+    """The async facade of a `Source`, with the same store and the same keeper."""
 
     sync: Z
-    """The same for code that does not await."""
+    """The sync `Jobs` or `Table`."""
 
     async def close(self) -> None:
-        """Stop keeping leases and close the store, when all that is under way has ended. Again, it does nothing."""
+        """Wait for running operations, stop extending leases and close the store. Closing twice is harmless."""
         await run_in_new_thread(self.sync.close)
 
     async def __aenter__(self) -> Self:
@@ -38,7 +38,7 @@ class AsyncSource(AsyncOnly, Generic[Z]):
 
     @property
     def threads(self) -> Threads:
-        """The threads of this process: a forked child has none of its parent's."""
+        """The threads of this process. A forked child gets its own."""
         process = os.getpid()
         return self._threads.get(process) or self._threads.setdefault(
             process, Threads(self._wait, self.sync.closed_message)

@@ -1,4 +1,4 @@
-"""A table for async code: the same verbs, awaited."""
+"""Async facades of `Table` and its claims."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -24,10 +24,10 @@ R = TypeVar("R")
 
 
 class AsyncTable(AsyncSource[Table[R]], Generic[R]):
-    """The awaited twin of a `Table`: the same database, and the same keeper. Any event loops and threads may share it.
+    """The async facade of a `Table`, with the same database and the same keeper. Event loops and threads may share it.
 
-    A call that is cancelled comes to its end before the cancel is raised. A claim that is cancelled ends at once, and
-    what it takes is given back.
+    A cancelled call finishes before `CancelledError` is raised. A cancelled `claim` returns at once, and rows that it
+    has claimed are released.
     """
 
     @overload
@@ -40,7 +40,7 @@ class AsyncTable(AsyncSource[Table[R]], Generic[R]):
 
     def _bind(self, source: Table[R]) -> None:
         super()._bind(source)
-        # To register a function is the same for both.
+        # Registering a function needs no await.
         self.handler = source.handler
 
     reap = async_method(Table[Any].reap)
@@ -60,15 +60,16 @@ class AsyncTable(AsyncSource[Table[R]], Generic[R]):
         return self.sync.name
 
     async def work(self, **options: Unpack[WorkerOptions]) -> "Summary":
-        """Run the handler for each due row on this event loop until SIGTERM or SIGINT; the options are of `Table.work`.
+        """Run the handler for each due row on this event loop until SIGTERM or SIGINT.
 
-        A cancel stops it as a signal does, and is raised when it has ended.
+        The options are those of `Table.work`. A cancel stops the worker as a signal does; `CancelledError` is raised
+        when the worker has ended.
         """
         reject_lease(options)
         return await work(self.sync, **options)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> "AsyncWorker":
-        """Return a worker with the options of `Table.work`, to be used as an async block on this event loop."""
+        """Return a worker with the options of `Table.work`. As an async context manager it runs on this event loop."""
         reject_lease(options)
         return worker(self.sync, **options)
 
@@ -76,26 +77,30 @@ class AsyncTable(AsyncSource[Table[R]], Generic[R]):
     async def claim(
         self, *, limit: int = 1, lease: Seconds | None = None, wait: Seconds = 0.0, worker: str | None = None
     ) -> "AsyncTableClaims[R]":
-        """Take up to `limit` due rows, waiting up to `wait` seconds for the first; by default for the table's lease.
+        """Claim up to `limit` due rows (at most 1,000), waiting up to `wait` seconds for the first.
 
-        Use the claims as a block to have them kept alive while you work; those you do not settle are released.
+        A claim holds its row for `lease` seconds, by default the lease of the table. Use the claims as an async context
+        manager: the leases are extended inside the block, and unsettled claims are released on exit.
         """
         request = request_of(None, None, limit, self.sync._lease if lease is None else lease, worker)
         return AsyncTableClaims(self, await self._claim_with_wait(request, wait))
 
     @reject_unknown_options
     async def attach(self, id: RowKey, *, fence: int, token: str, lease: Seconds | None = None) -> "AsyncTableClaim[R]":
-        """Return the handle of a claim that was made elsewhere, as `Table.claimed` does."""
+        """Re-attach to a claim made elsewhere, as `Table.attach` does."""
         attach = partial(self.sync.attach, id, fence=fence, token=token, lease=lease)
         return (await self.threads.run(attach)).aio
 
     def find(self, **filters: Unpack[RowFilters]) -> AsyncIterator[Job]:
-        """Yield the rows that match, read page by page; without a condition, all."""
+        """Yield the matching rows as jobs, read page by page, with the filters of `Table.find`."""
         return self._iterate_pages(self.sync._pages(build_row_query("find", filters)))
 
 
 class AsyncTableClaim(AsyncClaim, Generic[R]):
-    """The awaited twin of a `TableClaim`. Used as an async block it is kept alive, and completed on leaving."""
+    """The async facade of a `TableClaim`. As an async context manager it extends the lease.
+
+    On exit, the row is completed.
+    """
 
     __slots__ = ()
 
@@ -106,16 +111,16 @@ class AsyncTableClaim(AsyncClaim, Generic[R]):
 
     @property
     def row(self) -> R:
-        """The row as it was when it was claimed."""
+        """The row as of the claim."""
         return self.sync.row
 
     @property
     def found_done(self) -> bool:
-        """Whether the work was done already when that was last asked."""
+        """The result of the last `already_done`; False before the first."""
         return self.sync.found_done
 
     async def already_done(self) -> bool:
-        """Ask whether the work of this row is done, as `done_if` says, now; see `TableClaim.already_done`."""
+        """Check now whether the work of this row is done; see `TableClaim.already_done`. `done_if` may be async."""
         held = self.sync.claimed_row
         if held.context.is_async:
             return await held.is_done_async()
@@ -123,13 +128,16 @@ class AsyncTableClaim(AsyncClaim, Generic[R]):
 
 
 class AsyncTableClaims(AsyncClaimsOf[AsyncTableClaim[R]], Generic[R]):
-    """The awaited twin of `TableClaims`. As an async block, all are kept alive; the unsettled are released."""
+    """The async facade of `TableClaims`. As an async context manager it extends their leases.
+
+    On exit, unsettled claims are released.
+    """
 
     sync: TableClaims[R]
 
 
 def create_table_facade(table: Table[R]) -> AsyncTable[R]:
-    """Return a twin for this table, which has none yet."""
+    """Return a new async facade of a table that has none yet."""
     facade = cast("AsyncTable[R]", AsyncTable.__new__(AsyncTable))
     facade._bind(table)
     return facade

@@ -1,4 +1,4 @@
-"""Tasks for async code: enqueued and waited for without holding up the event loop."""
+"""Async facades of tasks: enqueue and wait for results without blocking the event loop."""
 
 from typing import Generic, ParamSpec, TypeVar, Unpack
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class AsyncCall(Generic[P, C, R]):
-    """The awaited twin of a `Call`: a task, and the options of the jobs that are enqueued through it."""
+    """The async facade of a `Call`: a task with the options of its next jobs."""
 
     __slots__ = ("sync",)
 
@@ -20,18 +20,18 @@ class AsyncCall(Generic[P, C, R]):
         self.sync = call
 
     def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Return the job that a call with these arguments is, to be enqueued with others."""
+        """Return a `NewJob` with these arguments, for `enqueue_many`."""
         return self.sync.job(*args, **kwargs)
 
     async def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str:
-        """Store a call with these arguments as a job, and return its id."""
+        """Enqueue a job with these arguments and return the job's id."""
         job = self.sync.job(*args, **kwargs)
         (id,) = await self.sync.task.jobs.aio.enqueue_many([job], connection=self.sync.connection)
         return id
 
 
 class AsyncTask(Generic[P, C, R]):
-    """The awaited twin of a `Task`."""
+    """The async facade of a `Task`."""
 
     __slots__ = ("sync",)
 
@@ -49,17 +49,17 @@ class AsyncTask(Generic[P, C, R]):
         return self.sync.type
 
     def job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Return the job that a call with these arguments is, to be enqueued with others."""
+        """Return a `NewJob` with these arguments, for `enqueue_many`."""
         return self.sync.job(*args, **kwargs)
 
     def using(self, **options: Unpack[Options]) -> AsyncCall[P, C, R]:
-        """Return this task with these options for what is enqueued through it; the others stay as they are."""
+        """Return the task with these options for the jobs enqueued through it; other options are unchanged."""
         return self.sync.using(**options).aio
 
     async def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str:
-        """Store a call with these arguments as a job, and return its id."""
+        """Enqueue a job with these arguments and return the job's id."""
         return await self.sync.using().aio.enqueue(*args, **kwargs)
 
     async def result(self, id: str, timeout: Seconds | None = None) -> R:
-        """Wait for the job to end, so many seconds at most, and return its result. Raises as `Task.result` does."""
+        """Wait up to `timeout` seconds for the job and return its result. Raises the errors of `Task.result`."""
         return self.sync.result_of(await self.sync.jobs.aio.wait_for(id, timeout))

@@ -1,8 +1,9 @@
-"""The threads in which awaited calls reach the store.
+"""The threads that run sync calls for coroutines.
 
-Not the event loop's own: those end with the loop, and the caller may have filled them. A few do operations. A few more
-do nothing but wait for jobs, each on behalf of all who want the same: however many coroutines wait, an operation finds
-a thread. All end with `close`; without it, a program that ends waits only for what is under way.
+Not the event loop's default executor: it ends with the loop, and the caller may have filled it. One pool runs
+operations. A second pool only waits for jobs, one wait for all coroutines that claim the same queues and types, so that
+operations find a thread however many coroutines wait. `close` ends all threads; without it, a program that exits waits
+only for running operations.
 """
 
 import asyncio
@@ -20,50 +21,50 @@ from tenure.errors import StoreUnavailable
 R = TypeVar("R")
 
 QueuesAndTypes = tuple[tuple[str, ...] | None, tuple[str, ...] | None]
-"""The queues and the types that a claim asks for."""
+"""The queues and the types of a claim request."""
 
 Wait = Callable[[tuple[str, ...] | None, tuple[str, ...] | None, float], None]
 
 OPERATION_THREADS = 8
 WAITER_THREADS = 4
-"""How many waits go on at once. Where more different ones are wanted, they take turns within a second."""
+"""How many waits run at a time. More distinct waits than that take turns within a second."""
 
 
 class ThreadRunner(Protocol):
-    """Where an operation can be run to its end."""
+    """Runs a sync operation for a coroutine, always to its end."""
 
     async def run(self, function: Callable[[], R]) -> R: ...
 
 
 class Threads:
-    """Those of one source in one process. None is started before it is needed."""
+    """The threads of one source in one process, started on demand."""
 
     def __init__(self, wait: Wait, closed_message: str) -> None:
         self._wait = wait
         self._closed_message = closed_message
         self._operations = ThreadPoolExecutor(OPERATION_THREADS, "tenure-operation")
         self._waiters = ThreadPoolExecutor(WAITER_THREADS, "tenure-waiter")
-        # Reentrant: a coroutine that is collected as garbage may come here from anywhere.
+        # Reentrant: garbage collection of a coroutine may enter here while this thread holds the lock.
         self._lock = threading.RLock()
         self._is_closed = False
         self._pending_claims: set[PendingClaim] = set()
         self._waiting_claims: dict[QueuesAndTypes, list[PendingClaim]] = {}
 
     async def run(self, function: Callable[[], R]) -> R:
-        """Run an operation. It always comes to its end: a cancel is raised only after that."""
+        """Run an operation in a thread. A cancel is raised only after the operation has finished."""
         with self._lock:
             future = None if self._is_closed else submit(self._operations, function)
-        # A block may be left after the close: the synchronous twin knows what that means.
+        # A block may exit after `close`: the sync object handles or rejects that.
         return await (run_in_new_thread(function) if future is None else wait_until_done(future))
 
     async def claim(self, claim_once: Callable[[], AnyClaims], selection: QueuesAndTypes, ends_at: float) -> AnyClaims:
-        """Claim, looking again until that time. If this is cancelled, what is found is given back."""
+        """Claim, polling until `ends_at`. After a cancel, claims are released."""
         pending = PendingClaim(claim_once, ends_at, self._closed_message)
         with self._lock:
             self._require_open()
             self._pending_claims.add(pending)
         try:
-            # Read before the look begins: with no time left here, that look knows that it is the last.
+            # Read before the first poll: if no time is left here, that poll also sees that it is the last.
             left = ends_at - ticks()
             self._submit(self._start, pending, selection)
             if left > 0 and not await pending.wait(left):
@@ -78,7 +79,7 @@ class Threads:
         return claims
 
     def finish(self) -> None:
-        """Turn away all who wait, and let everything come to its end that needs the store."""
+        """Reject new claims, end all waiting claims, and wait for running operations."""
         with self._lock:
             self._is_closed = True
             pending_claims = list(self._pending_claims)
@@ -87,13 +88,13 @@ class Threads:
         self._operations.shutdown()
 
     def join(self) -> None:
-        """See the last threads end; the store, being closed, has woken them."""
+        """Wait for the waiting threads to end. The store must be closed: its `close` wakes them."""
         self._waiters.shutdown()
 
     def _abandon(self, pending: PendingClaim) -> None:
         is_to_undo = pending.abandon()
         with self._lock:
-            # While it is closed, `finish` undoes it, and has it in its list.
+            # After the close, `finish` undoes the requests in its own list.
             if not self._is_closed:
                 self._pending_claims.discard(pending)
                 if is_to_undo:
@@ -110,7 +111,7 @@ class Threads:
                 self._waiters.submit(self._wait_for_jobs, selection)
 
     def _wait_for_jobs(self, selection: QueuesAndTypes) -> None:
-        """Wait, in turn with the other watches, until there may be something for the first in line."""
+        """Wait for a notification or a share of the poll interval, then let the waiters poll."""
         with self._lock:
             waiting, share = list(self._waiting_claims[selection]), min(1.0, WAITER_THREADS / len(self._waiting_claims))
         left = max(pending.ends_at for pending in waiting) - ticks()
@@ -118,13 +119,13 @@ class Threads:
             self._wait(*selection, max(0.0, min(left, LONGEST_POLL * share)))
         except Exception as exc:  # noqa: BLE001 - any error is delivered to the waiters
             self._fail_waiting(selection, exc)
-        # The look itself is an operation: a close waits for those, before the store is closed, and then for the waits.
+        # Poll in the operations pool: `close` waits for operations before it closes the store, and then for the waits.
         with self._lock:
             if not self._is_closed:
                 self._operations.submit(self._poll_waiting, selection)
 
     def _poll_waiting(self, selection: QueuesAndTypes) -> None:
-        """Let them look in the order they came, until one finds nothing; then watch again for those who are left."""
+        """Poll for the waiters in order of arrival until a poll finds nothing; then wait again for the rest."""
         with self._lock:
             pending_claims = list(self._waiting_claims[selection])
         try:
@@ -156,13 +157,13 @@ class Threads:
 
 
 async def run_in_new_thread(function: Callable[[], R], *, on_cancel: Callable[[], None] | None = None) -> R:
-    """Run a function in a thread of its own, which ends with it. If this is cancelled, `on_cancel` may hurry it."""
+    """Run a function in a new thread. A cancel calls `on_cancel`, and is raised after the function has finished."""
     with ThreadPoolExecutor(1, "tenure-single") as executor:
         return await wait_until_done(submit(executor, function), on_cancel)
 
 
 class OneShotRunner:
-    """Runs each operation in a thread of its own."""
+    """Runs each operation in a new thread."""
 
     async def run(self, function: Callable[[], R]) -> R:
         return await run_in_new_thread(function)
@@ -176,7 +177,7 @@ def submit(executor: ThreadPoolExecutor, function: Callable[[], R]) -> asyncio.F
 
 
 async def wait_until_done(future: asyncio.Future[R], on_cancel: Callable[[], None] | None = None) -> R:
-    """Return the answer; if this is cancelled, however often, raise that when the answer is there."""
+    """Wait for the future and return its result; raise a cancel only after the future is done."""
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:

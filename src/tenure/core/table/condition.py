@@ -1,7 +1,7 @@
-"""SQL that the user wrote, to be put into a statement of ours: read as far as it takes to do that safely.
+"""SQL conditions of the user, checked so that tenure can embed them in its own statements.
 
-Only what a condition needs is let in: one expression, with every quote, comment and parenthesis closed, and its values
-named. So a fragment cannot end the statement that it stands in, nor reach beyond its own parentheses.
+A condition is one expression with named values, in which all quotes, comments and parentheses are closed. So it cannot
+end the surrounding statement, nor reach beyond its own parentheses.
 """
 
 import re
@@ -24,7 +24,7 @@ TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Of a backslash in quotes PostgreSQL and SQLite make nothing, unless an E stands before the quote: see `_refuse`."""
+"""A backslash in quotes has no meaning in PostgreSQL and SQLite, except after an E; `_reject_unsafe` rejects E'…'."""
 
 
 class Token(NamedTuple):
@@ -33,18 +33,18 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """Yield the parts of a statement; together they are the statement."""
+    """Split a statement into tokens. Their texts, joined, are the statement."""
     for match in TOKEN.finditer(text):
         yield Token(_kind(match), match[0])
 
 
 def substitute_values(text: str, placeholder: Callable[[str], str]) -> str:
-    """Return a statement with each `:name` replaced by what stands for that value; quotes stay as they are."""
+    """Replace each `:name` outside quotes by `placeholder(name)`."""
     return TOKEN.sub(lambda each: placeholder(each[0][1:]) if each.lastgroup == "value" else each[0], text)
 
 
 def indent(text: str, margin: str) -> str:
-    """Return a statement with its lines but the first so far in; within quotes they stay as they are."""
+    """Indent all lines but the first by `margin`. Line breaks within quotes stay unchanged."""
     if not margin or "\n" not in text:
         return text
     return TOKEN.sub(lambda each: each[0] if _kind(each) == "quoted" else each[0].replace("\n", f"\n{margin}"), text)
@@ -52,13 +52,13 @@ def indent(text: str, margin: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SqlCondition:
-    """A condition of the user's, which was read and can be put into a statement."""
+    """A checked condition of the user. `names` are the names of its values."""
 
     text: str
     names: tuple[str, ...]
 
     def render(self, prefix: str) -> str:
-        """Return it with its values under names that begin with the prefix, as `:prefix_name`, and without comments."""
+        """Return the SQL without comments, with each value `:name` renamed to `:prefix_name`."""
         parts = (each for each in tokenize(self.text))
         return "".join(
             f":{prefix}_{each.text[1:]}" if each.kind == "value" else " " if each.kind == "comment" else each.text
@@ -67,7 +67,7 @@ class SqlCondition:
 
 
 def parse_condition(option: str, text: object, params: Mapping[str, Any]) -> SqlCondition:
-    """Return a condition, or raise for what cannot be one, or names a value that is not given."""
+    """Parse a condition; raise `ConfigurationError` if it is unsafe or uses a value that `params` lacks."""
     checked = checks.storable_text(option, text)
     found = list(tokenize(checked))
     _reject_unsafe(option, checked, found)
@@ -82,7 +82,7 @@ def parse_condition(option: str, text: object, params: Mapping[str, Any]) -> Sql
 
 def _reject_unsafe(option: str, text: str, found: list[Token]) -> None:
     for before, each in pairwise(found):
-        # Where such a quote ends cannot be told from its quotes alone.
+        # Backslash escapes can hide the closing quote of E'…' from the tokenizer.
         if before.text in {"e", "E"} and each.text.startswith("'"):
             raise ConfigurationError(f"{option} has a string with escapes, E'…'; pass the string in params: {text!r}")
     depth = 0

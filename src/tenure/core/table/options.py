@@ -1,4 +1,4 @@
-"""The options of a table of the user's own: checked, and made into its description."""
+"""Check the options of a user's table and build its description."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -39,7 +39,7 @@ def build_table_spec(
     max_crashes: int = 3,
     sidecar: bool | str = False,
 ) -> TableSpec:
-    """Return a table by its options, or raise for one that cannot be used."""
+    """Build the description of a table; raise `ConfigurationError` for an invalid option."""
     table = check_identifier("a table", name)
     if schema is None and "." in table:
         schema, _, table = table.partition(".")
@@ -83,7 +83,7 @@ def build_table_spec(
 
 
 def check_identifier(option: str, value: object) -> str:
-    """Return the name of a table or column: any that a database can have, since it is always quoted."""
+    """Check the name of a table or column. Any name of the database is valid, since tenure quotes it."""
     if not isinstance(value, str) or not value or checks.replace_unstorable(value) != value:
         raise ConfigurationError(f"{option} must be the name of a table or column, not {value!r}")
     if len(value.encode()) > LONGEST_IDENTIFIER:
@@ -116,7 +116,7 @@ def _check_states(states: object, companion: str | None) -> dict[State, StateVal
     for state, word in by_state.items():
         if isinstance(word, bool) or not isinstance(word, str | int) or word == "":
             raise ConfigurationError(f"states[{state.value!r}] must be a text or a whole number, not {word!r}")
-        # Not a member of an enumeration: a driver may treat that in its own way.
+        # A plain str or int: a driver may treat an enum member differently.
         words[state] = str.__str__(word) if isinstance(word, str) else int(word)
     kinds = {type(word) is int for word in words.values()}
     if len(kinds) > 1:
@@ -135,7 +135,7 @@ def _reject_duplicates(option: str, values: Mapping[Any, Any]) -> None:
 
 
 def _reject_conflicts(roles: Mapping[Role, str], key: tuple[str, ...], on_retry: Iterable[str]) -> None:
-    """Refuse a column that we write as a role if it is part of the key, or to be set by a retry as well."""
+    """Reject a column that tenure writes for a role if it is also part of the key or set by `on_retry`."""
     written = {column: role for role, column in roles.items() if role not in USER_TABLE_ROLES}
     for column in key:
         if column in written:
@@ -152,7 +152,7 @@ def _reject_conflicts(roles: Mapping[Role, str], key: tuple[str, ...], on_retry:
 
 
 def _parse_order(text: str) -> Order:
-    """Return `column`, `column asc`, `column desc` or `-column` as an order."""
+    """Parse `column`, `column asc`, `column desc` or `-column`."""
     name, _, direction = text.strip().rpartition(" ")
     if direction.lower() in {"asc", "desc"} and name:
         return Order(check_identifier("order_by", name.strip()), direction.lower() == "desc")
@@ -183,7 +183,7 @@ def _check_identifiers(option: str, value: object) -> tuple[str, ...]:
 
 
 def _parse_output(output: object) -> OutputLocation | None:
-    """Return `invoices.order_id`, or the same with a schema, or several columns of one table."""
+    """Parse `invoices.order_id`, with or without a schema, or several columns of one table."""
     if output is None:
         return None
     paths = [each.split(".") for each in _check_identifiers("output", output)]
@@ -197,7 +197,7 @@ def _parse_output(output: object) -> OutputLocation | None:
 
 
 def _output_exists(output: OutputLocation | None, table: str, key: tuple[str, ...]) -> SqlCondition | None:
-    """Return the condition that the output of a row is there, if its columns are those of the key."""
+    """Return the condition that the output of a row exists, or None if the numbers of columns differ."""
     if output is None or len(output.columns) != len(key):
         return None
     source = (
@@ -205,7 +205,7 @@ def _output_exists(output: OutputLocation | None, table: str, key: tuple[str, ..
         if output.schema is None
         else f"{quote_identifier(output.schema)}.{quote_identifier(output.table)}"
     )
-    # Another name than that of the table, which would hide it.
+    # An alias equal to the table's name would hide the table.
     alias = "output" if table.lower() != "output" else "found"
     pairs = zip(output.columns, key, strict=True)
     same = " and ".join(

@@ -1,6 +1,6 @@
-"""A table of the user's own, as it is described: which column plays which role, and which word means which state.
+"""The description of a user's table: the role of each column, and the value of each state.
 
-Nothing here has seen the table. Whether its columns are there, and of which types, a store finds in the catalogue.
+This module does not access the database. The store checks names and types of the columns against the catalogue.
 """
 
 import json
@@ -18,17 +18,17 @@ from tenure.core.table.condition import SqlCondition
 from tenure.errors import ConfigurationError
 
 LONGEST_IDENTIFIER = 63
-"""Bytes that PostgreSQL keeps of a name."""
+"""Bytes. PostgreSQL truncates longer names."""
 
 StateValue = str | int
-"""What stands in the column of the state: a text, a label of an enum, or a number."""
+"""A value of the state column: a text, an enum label, or a number."""
 
 
 class Columns(TypedDict, total=False):
-    """Which columns of the table play which role; those that are not named are added by `migrate`.
+    """The column of each role. `migrate` adds a column for each role that is not named here.
 
-    `priority`, `error` and `created_at` are used only if they are named. `record` has what no other column has:
-    history, progress, result.
+    `priority`, `error` and `created_at` are optional: without a name they are not used. `record` holds the rest as
+    JSON: history, progress, result.
     """
 
     state: str
@@ -48,7 +48,7 @@ class Columns(TypedDict, total=False):
 
 
 class StateWords(TypedDict, total=False):
-    """Which word of the state column means which state; the names themselves, where it is not told."""
+    """The value of each state in the state column; by default the name of the state."""
 
     queued: StateValue
     running: StateValue
@@ -75,15 +75,15 @@ class Role(StrEnum):
 
 
 OPTIONAL_ROLES = frozenset({Role.ERROR, Role.PRIORITY, Role.CREATED_AT})
-"""Roles that a table may do without."""
+"""Roles without a default column: unused unless the user names a column."""
 
 USER_TABLE_ROLES = frozenset({Role.PRIORITY, Role.CREATED_AT})
-"""Roles that columns of the user's table play when a companion table has all others."""
+"""Roles of columns that stay in the user's table when a sidecar table holds all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A column by which rows are claimed; in either direction, those without a value last."""
+    """A column that orders claims. Nulls come last in both directions."""
 
     column: str
     is_descending: bool = False
@@ -91,7 +91,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class OutputLocation:
-    """Where the work of a row shows: at most one row of this table has its key in these columns."""
+    """The output of a row's work: the row of this table that has the key in these columns; there is at most one."""
 
     schema: str | None
     table: str
@@ -100,10 +100,10 @@ class OutputLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """A table as the user described it: checked as far as that goes without looking at it.
+    """The user's description of a table, checked as far as possible without access to the database.
 
-    `columns` are those that the user named. `done_if` is a condition in SQL; one that is a function is not for a store.
-    `lease` and `backoff` are for those who do not tell their own.
+    `columns` are the columns that the user named. `done_if` is an SQL condition; a Python function as `done_if` does
+    not reach the store. `lease` and `backoff` are defaults.
     """
 
     name: str
@@ -127,23 +127,23 @@ class TableSpec:
 
     @property
     def label(self) -> str:
-        """The queue and the type that its jobs are shown under."""
+        """The queue and the type of the table's jobs."""
         return self.name
 
     @property
     def display_name(self) -> str:
-        """The table as an error names it."""
+        """The name of the table in error messages."""
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether the user's table is left as it is, and a companion table has what there is to note."""
+        """Whether a sidecar table holds the state of the rows, so that the user's table stays unchanged."""
         return self.companion is not None
 
     def column(self, role: Role) -> str | None:
-        """Return the name of the column that plays a role; None if nothing plays it.
+        """Return the name of the column of a role, or None if no column has the role.
 
-        In a companion all roles have their own names but for those that stay with the user's table.
+        In a sidecar table, a column has the name of its role; `priority` and `created_at` stay in the user's table.
         """
         if (column := self.columns.get(role)) is not None:
             return column
@@ -155,9 +155,10 @@ class TableSpec:
 
 
 def row_id(key: object, columns: int) -> str:
-    """Return the id of the row that has this key, or raise; a text is taken for the id itself.
+    """Return the id of the row with this key. A string is already an id.
 
-    The id of one column is its text, that of several a JSON list of their texts, without spaces.
+    The id of a key of one column is its text; the id of a key of several columns is a JSON list of their texts,
+    without spaces.
     """
     if isinstance(key, str):
         return checks.storable_text("id", key)
@@ -179,7 +180,7 @@ def _key_text(value: object) -> str:
 
 
 def derive_name(*parts: str) -> str:
-    """Return a name for what is made beside a table, such as an index: whole if it fits, else with a digest."""
+    """Derive the name of an index or other object of a table. A name that is too long is cut and gets a digest."""
     whole = "_".join(parts)
     if len(whole.encode()) <= LONGEST_IDENTIFIER:
         return whole
@@ -188,5 +189,5 @@ def derive_name(*parts: str) -> str:
 
 
 def quote_identifier(name: str) -> str:
-    """Return a name as it stands in a statement."""
+    """Quote an identifier for SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,1 +1,1 @@
-"""How values of each kind are written as JSON and read back, composed once from annotations."""
+"""Codecs that convert values of annotated types to JSON and back."""

@@ -1,4 +1,4 @@
-"""Annotations as they stand in the source: read, filled in, and spelt for an error."""
+"""Resolve, substitute and format annotations."""
 
 import typing
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from tenure.errors import ConfigurationError
 
 
 class UndefinedName(Exception):  # noqa: N818 - named after the fact
-    """An annotation has a name that is not defined, at least not yet."""
+    """An annotation has a name that is not defined, or not yet."""
 
 
 def resolve_hints(source: Any, local: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the annotations of a function or class, with the names in them looked up; also in `local`, if need be."""
+    """Return the resolved annotations of a function or class. Names that are not global are looked up in `local`."""
     try:
         return typing.get_type_hints(source, include_extras=True)
     except (NameError, AttributeError) as exc:
@@ -27,7 +27,7 @@ def resolve_hints(source: Any, local: Mapping[str, Any] | None = None) -> dict[s
 
 
 def substitute_variables(annotation: Any, arguments: Mapping[Any, Any]) -> Any:
-    """Return the annotation of a generic class's field with the arguments of the class in place of its variables."""
+    """Substitute the type variables of a generic class in the annotation of a field."""
     if isinstance(annotation, TypeVar):
         return arguments.get(annotation, annotation)
     variables = getattr(annotation, "__parameters__", ())
@@ -37,7 +37,7 @@ def substitute_variables(annotation: Any, arguments: Mapping[Any, Any]) -> Any:
 
 
 def format_annotation(annotation: Any) -> str:
-    """Return an annotation as the source has it, more or less."""
+    """Format an annotation for an error message, roughly as in the source."""
     if annotation is type(None):
         return "None"
     if hasattr(annotation, "__name__") and not get_args(annotation):

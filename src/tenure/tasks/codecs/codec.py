@@ -1,7 +1,7 @@
-"""The two directions between a Python value and JSON.
+"""A pair of functions that convert a Python value to JSON and back.
 
-What `encode` returns, `decode` reads as an equal value. What would not come back equal `encode` refuses, so that no job
-is stored that its worker cannot read, or reads as something else.
+`decode` returns a value equal to the one that `encode` received. `encode` rejects a value that would not come back
+equal, so every stored job can be read by its worker.
 """
 
 from collections.abc import Callable, Collection
@@ -13,16 +13,16 @@ from tenure.core import checks
 from tenure.tasks.codecs.annotations import format_annotation
 
 JSON_TYPES = frozenset({NoneType, bool, int, float, str, list, dict})
-"""The types that JSON is read as."""
+"""The Python types of parsed JSON."""
 
 
 class ValueMismatch(ValueError):  # noqa: N818 - named after the fact
-    """A value that is not written, or JSON that is not read, under this annotation."""
+    """A value or its JSON does not fit the annotation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codec:
-    """How values of one annotation are written as JSON and read back; `written` is what JSON they can be."""
+    """Converts the values of an annotation to JSON and back. `json_types` are the possible types of the JSON."""
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
@@ -31,12 +31,12 @@ class Codec:
 
 
 def plain(*json_types: type) -> Codec:
-    """Return the codec of values that are JSON already; nothing is checked or changed."""
+    """Return the codec of values that are JSON already. It checks and changes nothing."""
     return Codec(encode=_identity, decode=_identity, json_types=frozenset(json_types), is_plain=True)
 
 
 def deferred(codec: Callable[[], Codec], json_types: Collection[type]) -> Codec:
-    """Return a codec that is looked up when it is used, for a class that holds its own kind."""
+    """Return a codec that is looked up on use, for a class that contains itself."""
 
     def encode(value: Any) -> Any:
         return codec().encode(value)

@@ -1,6 +1,6 @@
-"""Lists, tuples, sets and mappings of values.
+"""Codecs of lists, tuples, sets and mappings.
 
-Lists and string-keyed mappings of plain values are plain themselves. The others are rebuilt when they are read.
+Lists and string-keyed mappings of plain values are plain themselves. All other containers are rebuilt on decoding.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from tenure.tasks.codecs.codec import Codec, ValueMismatch, plain, value_mismatc
 
 
 def sequence(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], item: Codec) -> Codec:
-    """Return the codec of instances of these kinds, written as an array and read by `build`."""
+    """Return the codec of a sequence: written as an array, rebuilt by `build`."""
     if build is list and item.is_plain:
         return plain(list)
     encode_item, decode_item = item.encode, item.decode
@@ -32,7 +32,7 @@ def sequence(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], item
 
 
 def set_codec(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], item: Codec) -> Codec:
-    """Return the codec of sets: as `several`, of items that can be in a set, and still differ, when they are read."""
+    """Return the codec of a set. Its decoded items must be hashable and still distinct."""
     codec = sequence(kinds, build, item)
 
     def encode(value: Any) -> list[Any]:
@@ -51,7 +51,7 @@ def set_codec(kinds: tuple[Any, ...], build: Callable[[Iterable[Any]], Any], ite
 
 
 def fixed_tuple(items: Sequence[Codec]) -> Codec:
-    """Return the codec of tuples with these items."""
+    """Return the codec of a tuple with a fixed number of items."""
     encoders = [each.encode for each in items]
     decoders = [each.decode for each in items]
     length = len(items)
@@ -70,7 +70,7 @@ def fixed_tuple(items: Sequence[Codec]) -> Codec:
 
 
 def mapping(kind: Any, key: Codec, content: Codec) -> Codec:
-    """Return the codec of mappings, whose keys are written as strings and which are read as a dict."""
+    """Return the codec of a mapping: keys are written as strings, and decoding returns a dict."""
     if key.is_plain and content.is_plain:
         return plain(dict)
     encode_key, decode_key = key.encode, key.decode
@@ -90,7 +90,7 @@ def mapping(kind: Any, key: Codec, content: Codec) -> Codec:
 
 
 def mapping_key(annotation: Any, codec: Codec) -> Codec:
-    """Return the codec of keys: what is written as a string is kept, whole numbers become strings."""
+    """Return the codec of the keys of a mapping. Strings stay as they are; whole numbers become strings."""
     if codec.json_types == {str} or (codec.is_plain and str in codec.json_types):
         return codec
     if codec.json_types != {int}:

@@ -1,7 +1,7 @@
-"""Members of enumerations, written as their values.
+"""Codecs of enumerations, whose members are written as their values.
 
-Python's patch releases differ in what a class derived from Flag or Enum does with odd values. The codecs do not: they
-read and refuse the same values on every supported Python.
+Python's patch releases handle unusual values of Enum and Flag differently. These codecs accept and reject the same
+values on every supported Python.
 """
 
 from enum import KEEP, Enum, Flag
@@ -16,7 +16,7 @@ from tenure.tasks.codecs.scalars import SCALARS, scalar
 
 
 def enumeration(kind: type[Enum]) -> Codec:
-    """Return the codec of an enumeration; its values must be JSON or what is written as a string or number."""
+    """Return the codec of an enumeration. Its values must be JSON scalars, or types written as a string or number."""
     if issubclass(kind, Flag):
         return _flag(kind)
     texts = {name: _json_value(member) for name, member in kind.__members__.items()}
@@ -39,8 +39,8 @@ def enumeration(kind: type[Enum]) -> Codec:
 
 
 def _flag(kind: type[Flag]) -> Codec:
-    """Return the codec of a flag: a whole number is read only if the flag made of it has exactly that value."""
-    # Iteration yields the members of one bit. Python before 3.11.4 drops every other bit of a combination.
+    """Return the codec of a flag. Decoding accepts a number only if the resulting flag has exactly this value."""
+    # Iteration yields the single-bit members. Python before 3.11.4 drops all unnamed bits of a combination.
     named = reduce(or_, (member.value for member in kind), 0)
     keeps_all: bool = kind._boundary_ is KEEP  # type: ignore[attr-defined]
     for member in kind.__members__.values():
@@ -52,12 +52,12 @@ def _flag(kind: type[Flag]) -> Codec:
 
     def read(value: int) -> Flag:
         flag = kind(value)
-        # Python before 3.11.4 drops the bits that no member names; later releases turn a negative number around.
+        # Python before 3.11.4 drops unnamed bits; later releases invert a negative number.
         if not isinstance(flag, kind) or flag.value != value:
             raise value_mismatch(value, kind)
         return flag
 
-    # By value: in Python before 3.11.4 two flags of the same unknown bits are not equal.
+    # Compare values: before Python 3.11.4, two flags with the same unnamed bits are not equal.
     return scalar(kind, lambda flag: flag.value, read, frozenset({int}), lambda read, value: read.value == value.value)
 
 
@@ -66,7 +66,7 @@ def _json_value(member: Enum) -> Any:
     if type(value) in {bool, int, float, str, type(None)}:
         return value
     if type(value) not in SCALARS:
-        # The value is not shown: for an empty tuple, Python before 3.11.4 has an object of no content instead.
+        # The message omits the value: before Python 3.11.4, an empty tuple appears as a bare object here.
         raise ConfigurationError(
             f"{format_annotation(type(member))}.{member.name} has a value that cannot be written as JSON; "
             "give its members strings or numbers"

@@ -1,6 +1,6 @@
-"""Models of msgspec and pydantic, written and read by these libraries themselves.
+"""Codecs of msgspec and pydantic models, which use these libraries.
 
-A class of theirs exists only where the program imported its library, so nothing is imported here.
+This module imports neither: a model class can exist only if the program has imported its library.
 """
 
 import json
@@ -17,7 +17,7 @@ def is_model(kind: type) -> bool:
 
 
 def model(kind: Any, annotation: Any) -> Codec:
-    """Return the codec of a model; `annotation` is the class with its arguments."""
+    """Return the codec of a model; `annotation` is the class with its type arguments."""
     return _struct(kind, annotation) if _is_struct(kind) else _pydantic(kind, annotation)
 
 
@@ -47,7 +47,7 @@ def _pydantic(kind: Any, annotation: Any) -> Codec:
         return adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings="error")
 
     def read(value: Any) -> Any:
-        # As JSON, not as Python: a strict model takes a date from text only there.
+        # Validate JSON, not Python objects: a strict model accepts a date as text only in JSON.
         return adapter.validate_json(json.dumps(value))
 
     is_root = getattr(kind, "__pydantic_root_model__", False)
@@ -57,7 +57,7 @@ def _pydantic(kind: Any, annotation: Any) -> Codec:
 def _verified_codec(
     kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any], json_types: frozenset[type]
 ) -> Codec:
-    """Return a codec that reads back what it writes: whether a model hides or changes something, it alone knows."""
+    """Return a codec that decodes each encoding as a check: only the model knows whether it hides or changes data."""
     has_equality = kind.__eq__ is not object.__eq__
 
     def encode(value: Any) -> Any:

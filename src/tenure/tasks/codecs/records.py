@@ -1,4 +1,4 @@
-"""Values with named fields: dataclasses, named tuples and typed dicts, written as an object by field."""
+"""Codecs of dataclasses, named tuples and typed dicts, written as a JSON object."""
 
 import dataclasses
 import inspect
@@ -27,7 +27,7 @@ def is_record(kind: Any) -> bool:
 
 
 def is_typed_dict(kind: type) -> bool:
-    # Not `typing.is_typeddict`, which does not know those of typing_extensions.
+    # Not `typing.is_typeddict`, which does not recognize those of typing_extensions.
     return issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
 
@@ -36,7 +36,7 @@ def is_named_tuple(kind: type) -> bool:
 
 
 def record(kind: Any, arguments: Sequence[Any], find: FindCodec) -> Codec:
-    """Return the codec of a class with fields; `arguments` are those of a generic one."""
+    """Return the codec of a class with fields; `arguments` are the type arguments of a generic class."""
     variables = dict(zip(getattr(kind, "__parameters__", ()), arguments, strict=False))
     hints = {
         name: substitute_variables(each, variables) for name, each in resolve_hints(kind, {kind.__name__: kind}).items()
@@ -73,7 +73,7 @@ def _named_tuple_fields(kind: Any, hints: Mapping[str, Any], find: FindCodec) ->
 
 
 def _object_codec(kind: Any, fields: Sequence[Field]) -> Codec:
-    """Return the codec of objects that are built by calling their class with its fields."""
+    """Return the codec of a class that is constructed from its fields."""
     encoders = {each.name: each.codec.encode for each in fields}
     decode_fields = _decoder(kind, fields)
     has_equality = kind.__eq__ is not object.__eq__
@@ -82,7 +82,7 @@ def _object_codec(kind: Any, fields: Sequence[Field]) -> Codec:
         if type(value) is not kind:
             raise value_mismatch(value, kind)
         parts = {name: getattr(value, name) for name in encoders}
-        # What the constructor computes or refuses would be another value, or none, when the job runs.
+        # The constructor may change or reject the fields; better here than when the job runs.
         again = kind(**parts)
         if has_equality and again != value:
             raise ValueMismatch(f"{checks.short_repr(value)} is not equal to an instance built from its fields")
@@ -112,7 +112,7 @@ def _typed_dict(kind: Any, hints: Mapping[str, Any], find: FindCodec) -> Codec:
 
 
 def _is_required(annotation: Any, otherwise: bool) -> bool:  # noqa: FBT001 - the default
-    """Tell whether a key must be there; its class does not know when the annotations are text."""
+    """Return whether a key is required. The class itself does not know if its annotations are strings."""
     if get_origin(annotation) is Annotated:
         annotation = annotation.__origin__
     origin = get_origin(annotation)
@@ -131,7 +131,7 @@ def _decoder(kind: Any, fields: Sequence[Field]) -> Callable[[Any], dict[str, An
 
 
 def _field_checker(kind: Any, fields: Sequence[Field]) -> Callable[[Any], None]:
-    """Return what refuses a dict that lacks a field, or has one too many."""
+    """Return a function that rejects a dict with missing or unknown fields."""
     known = frozenset(each.name for each in fields)
     required = frozenset(each.name for each in fields if each.is_required)
 

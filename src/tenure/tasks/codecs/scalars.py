@@ -1,6 +1,6 @@
-"""Single values that JSON has no type for: moments, numbers, names and bytes, written as text or a number.
+"""Codecs of scalar types that JSON lacks, such as dates, UUID, Decimal and bytes; written as text or a number.
 
-Imported with the first annotation that needs it: a program without one does not pay for these modules.
+Imported with the first annotation that needs it, to save start-up time.
 """
 
 import base64
@@ -25,7 +25,7 @@ def scalar(
     json_types: frozenset[type] = frozenset({str}),
     is_same: Callable[[T, T], bool] = eq,
 ) -> Codec:
-    """Return a codec that writes what reads back as the same value, and refuses the rest."""
+    """Return a codec that rejects a value which would not come back the same."""
 
     def encode(value: Any) -> Any:
         if not isinstance(value, kind):
@@ -48,7 +48,7 @@ def scalar(
 
 
 def _is_same_instant(read: datetime, value: datetime) -> bool:
-    # Not `==`: in the hour that is repeated when summer time ends, it holds for no two time zones.
+    # Not `==`: within a repeated hour, datetimes of different time zones never compare equal.
     return not read - value
 
 
@@ -93,5 +93,5 @@ SCALARS: dict[type, Codec] = {
 
 
 def scalar_codec_of(kind: type) -> Codec | None:
-    """Return the codec of such a class, or None if it is none of them."""
+    """Return the codec of a scalar type, or None for any other class."""
     return scalar(kind, str, kind) if issubclass(kind, PurePath) else SCALARS.get(kind)

@@ -1,6 +1,6 @@
-"""Values of one of several kinds, told apart by what they are in JSON.
+"""Codecs of unions, whose members are distinguished by the type of their JSON.
 
-Which member is meant can be seen from the JSON alone: no two members are written alike, unless both are plain.
+No two members may have the same JSON type, unless both are plain. So the JSON alone identifies the member.
 """
 
 from collections.abc import Sequence

@@ -1,29 +1,29 @@
-"""The suite that every store passes whole, yours as well.
+"""The conformance suite: every store must pass all of it, including your own.
 
-Write a module with one fixture, `harness`, that gives a `tenure.testing.Harness` for a store of your own:
+Write a module with one fixture, `harness`, that returns a `tenure.testing.Harness` for your store:
 
     # my_harness.py
     import pytest
     from tenure.testing import Harness
 
     class MyHarness(Harness):
-        def open(self, clock=None): ...    # the store, or another handle on it
-        def clear(self): ...               # make it empty
+        def open(self, clock=None): ...    # the store, or another handle to it
+        def clear(self): ...               # delete all jobs
 
     @pytest.fixture
     def harness():
         harness = MyHarness()
         yield harness
-        ...                                # close what it opened, remove what it made
+        ...                                # close connections, remove files
 
-and run the suite on it, anywhere but in a checkout of tenure, whose own fixture would win:
+Run the suite outside a checkout of tenure, whose own `harness` fixture would take precedence:
 
     pip install tenure[testing]
     PYTHONPATH=. pytest --pyargs tenure.testing.conformance -p my_harness
 
-With `pytest-timeout`, a test that hangs fails.
+With `pytest-timeout`, a hanging test fails.
 
-`claiming` needs only the operations of `Claiming`, and builds its jobs with `given_jobs` alone, so that it runs on a
-table of jobs as well (`--pyargs tenure.testing.conformance.claiming`, with a `ClaimingHarness`). `queueing` needs those
-of `Backend`, and compares the store with the reference over random operations.
+`claiming` uses only the operations of `Claiming`, and creates jobs only with `given_jobs`. So it also runs on a user's
+table (`--pyargs tenure.testing.conformance.claiming`, with a `ClaimingHarness`). `queueing` uses all operations of
+`Backend`, and compares the store with the reference store over random operations.
 """

@@ -1,4 +1,4 @@
-"""What the tests are built of."""
+"""Helpers of the tests: build requests and settlements, claim and read jobs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ K = TypeVar("K")
 GivenJobs = Callable[[int], list[str]]
 
 BACKOFF = Backoff(first=10, factor=2, cap=100)
-"""With `no_jitter`, 10 seconds after the first attempt, 20 after the second."""
+"""With `no_jitter`: 10 seconds after the first attempt, 20 seconds after the second."""
 
 _numbers = count()
 
@@ -35,7 +35,7 @@ def request(**options: Any) -> ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A job as it was claimed, and what its holder shows."""
+    """A claimed job and its hold."""
 
     job: Job
     hold: Hold
@@ -46,7 +46,7 @@ class Taken:
 
 
 def take(store: Claiming, limit: int = 1, **options: Any) -> list[Taken]:
-    """Claim, and return what was taken."""
+    """Claim jobs."""
     claim_request = request(limit=limit, **options)
     return [as_taken(job, claim_request) for job in store.claim(claim_request).jobs]
 
@@ -70,7 +70,7 @@ def ids_of(jobs: Sequence[Job] | Sequence[Taken]) -> list[str]:
 
 
 def build_record(type: str = "work", *, id: str | None = None, **options: Any) -> JobRecord:
-    """Return a job as it enters a store; unnamed, it gets an id of its own."""
+    """Build a record to enqueue; without an `id`, generate one."""
     return NewJob(type, **options).record(id or f"id-{next(_numbers)}")
 
 
@@ -116,21 +116,21 @@ ENDINGS: Mapping[str, Callable[[Taken], Settlement]] = {
     "release": build_release,
     "cancel": build_cancellation,
 }
-"""Every way in which a holder ends its claim."""
+"""All settlements of a holder, by name."""
 
 
 def take_each(store: Claiming, names: Iterable[K], **options: Any) -> dict[K, Taken]:
-    """Claim a job for each of these names, by a request of its own."""
+    """Claim a job for each name, with separate requests."""
     return {name: take_one(store, **options) for name in names}
 
 
 def build_endings(taken: Mapping[str, Taken]) -> dict[str, Settlement]:
-    """Return for each claim the ending that it is named after."""
+    """Return the settlement of each claim; the name of the claim selects the kind."""
     return {name: ENDINGS[name](each) for name, each in taken.items()}
 
 
 def settle_each(store: Claiming, settlements: Mapping[K, Settlement]) -> dict[K, bool]:
-    """Settle by a request for each, and return which landed."""
+    """Settle each claim with a separate request, and return which settlements were accepted."""
     return {name: settle(store, each) for name, each in settlements.items()}
 
 
@@ -139,5 +139,5 @@ def jobs_of(store: Claiming, taken: Mapping[K, Taken]) -> dict[K, Job]:
 
 
 def as_claimed(taken: Mapping[K, Taken]) -> dict[K, Job]:
-    """Return the jobs as the claims showed them."""
+    """Return the jobs as returned by their claims."""
     return {name: each.job for name, each in taken.items()}

@@ -1,4 +1,4 @@
-"""The fixtures of the suite, from the one that is supplied: `harness`."""
+"""The fixtures of the suite, built on the `harness` fixture of the store."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,6 +1,6 @@
-"""A machine that plays random operations on two stores at once, and compares every answer.
+"""A state machine that runs random operations on two stores and compares every result.
 
-Both have the same clock, which the machine moves. One store is the reference; the other is the one under test.
+One store is the reference, the second is under test. Both use the same clock, which the machine advances.
 """
 
 import os
@@ -39,7 +39,7 @@ from tenure.testing.conformance.building import ENDINGS, Taken, as_taken, build_
 R = TypeVar("R")
 
 SHRINKS = "TENURE_SHRINK" in os.environ
-"""Whether a run that fails is made as short as it can be, which takes minutes."""
+"""Whether a failing run is shrunk to a minimal example, which takes minutes."""
 
 OpenPair = Callable[[Clock], tuple[Backend, Backend]]
 
@@ -50,7 +50,7 @@ IDS = [*"abcdefghijklmnopqrstuvwxyz"]
 
 ids = st.sampled_from(IDS)
 some_ids = st.lists(ids, min_size=1, max_size=6, unique=True)
-# Mostly no restriction: a machine that asks for what is not there sees nothing.
+# Mostly no filter: a narrow filter rarely matches a job.
 some_queues = st.sampled_from([None, None, None, ("q1",), ("q2",), ("q2", "q1")])
 some_types = st.sampled_from([None, None, None, ("t1",), ("t2",), ("t2", "t1")])
 seconds = st.sampled_from([0.0, 0.0, 1.0, 10.0, 60.0])
@@ -111,7 +111,7 @@ class Comparison(RuleBasedStateMachine):
         self.fences: dict[str, int] = {}
 
     def assert_same(self, operation: Callable[[Backend], R]) -> R | KeyTaken:
-        """Do it to both stores; their answers, or errors, must be the same."""
+        """Run an operation on both stores; results or errors must be equal."""
         expected = _result_or_error(operation, self.reference)
         actual = _result_or_error(operation, self.other)
         assert _comparable(actual) == _comparable(expected)
@@ -215,7 +215,7 @@ class Comparison(RuleBasedStateMachine):
     @rule(chore=chores)
     def do_a_chore(self, chore: Callable[[Backend], object]) -> None:
         self.assert_same(chore)
-        # An id that was forgotten begins anew.
+        # The fences of a deleted id start again.
         stored = {job.id for job in _all_pages(self.reference, Query())}
         self.fences = {id: fence for id, fence in self.fences.items() if id in stored}
 
@@ -245,7 +245,7 @@ class Comparison(RuleBasedStateMachine):
     ) -> None:
         self.assert_same(lambda store: [store.explain(id, queues, types) for id in ids])
 
-    # Not an invariant: what is looked at after every step is never found in the state that the step left it in.
+    # A rule, not an invariant: reads after every step would hide the state that a step leaves.
     @rule()
     def look_at_everything(self) -> None:
         self.assert_same(lambda store: _all_pages(store, Query()))
@@ -276,7 +276,7 @@ class Comparison(RuleBasedStateMachine):
 def compare(
     open_pair: OpenPair, *, examples: int, steps: int, at_random: bool = False, is_shrunk: bool = SHRINKS
 ) -> None:
-    """Play so many examples of so many steps: the same ones each time, unless at random."""
+    """Run `examples` sequences of `steps` operations: the same sequences each time, unless `at_random`."""
     machine = type("Comparison", (Comparison,), {"open_pair": staticmethod(open_pair)})
     play = settings(
         max_examples=examples,

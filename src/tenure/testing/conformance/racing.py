@@ -1,4 +1,4 @@
-"""Doing things at the same time, with real threads."""
+"""Run actions concurrently, in real threads."""
 
 import sys
 import threading
@@ -16,7 +16,7 @@ RACE_TIMEOUT = 60.0
 
 
 class Racer:
-    """A thread that does what it is told. It is a daemon, so that one that hangs does not hold up the end."""
+    """A thread that runs actions. A daemon thread, so that a hanging action does not block the exit of the process."""
 
     def __init__(self) -> None:
         self._actions: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
@@ -41,7 +41,7 @@ _racers: list[Racer] = []
 
 @contextmanager
 def frequent_thread_switches() -> Iterator[None]:
-    """Let threads take turns in the middle of things."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -51,10 +51,10 @@ def frequent_thread_switches() -> Iterator[None]:
 
 
 def run_concurrently(actions: Sequence[Callable[[], A]]) -> list[A]:
-    """Do all of these, each in a thread of its own and none before the others; return their answers in order.
+    """Run all actions at the same time, in separate threads; return their results in order.
 
-    The first action always has the same thread, and so have the others: a store that has a connection for each
-    thread needs no new ones in the next round.
+    The n-th action always runs in the same thread, so a store with a connection per thread opens no new connections in
+    the next round.
     """
     while len(_racers) < len(actions):
         _racers.append(Racer())
@@ -70,6 +70,6 @@ def run_concurrently(actions: Sequence[Callable[[], A]]) -> list[A]:
 
 
 def run_both_concurrently(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
-    """Do these two at the same time."""
+    """Run two actions at the same time."""
     results = run_concurrently(cast("list[Callable[[], object]]", [first, second]))
     return cast("A", results[0]), cast("B", results[1])

@@ -1,4 +1,4 @@
-"""Tables of the user's own on PostgreSQL."""
+"""User tables on PostgreSQL."""
 
 from tenure.backends.tables.postgres.table import PostgresTable, open_table
 

@@ -1,6 +1,6 @@
-"""A connection of its own, for what is done to a table and not to its rows.
+"""A separate connection for DDL and checks of a table.
 
-Such statements are few and may take long: each is sent whole, and read as the driver reads it.
+These statements are rare and may take long, so they use the driver directly instead of the pipeline.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,23 +20,23 @@ StatementValues = Mapping[str, object]
 
 
 class AdminConnection:
-    """Runs statements one by one; outside a transaction, unless one was begun."""
+    """Runs statements one by one, in autocommit mode unless the caller opened a transaction."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
 
     def fetch(self, statement: Statement, values: StatementValues | None = None) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement of ours answers."""
+        """Run a numbered statement and return its rows."""
         parameters = [(values or {})[name] for name in statement.names]
         cursor = psycopg.RawCursor(self.connection).execute(statement.text, parameters)
         return cursor.fetchall() if cursor.description else []
 
     def execute(self, text: str) -> int:
-        """Run a statement that has no values; return how many rows it changed."""
+        """Run a statement without values; return the number of changed rows."""
         return self.connection.execute(text.encode()).rowcount
 
     def set_config(self, name: str, value: str) -> None:
-        """Set something for the session, or until the end of the transaction if one was begun."""
+        """Set a parameter for the session, or for the transaction if one is open."""
         self.fetch(SET_CONFIG, {"name": name, "value": value, "is_local": self.is_in_transaction})
 
     @property
@@ -46,7 +46,7 @@ class AdminConnection:
 
 @contextmanager
 def open_admin_connection(database: Database) -> Iterator[AdminConnection]:
-    """Give a connection; what the driver raises is told as by any operation."""
+    """Open a connection; translate driver errors as all operations do."""
     try:
         connection = database.connector.connect()
         try:
@@ -59,7 +59,7 @@ def open_admin_connection(database: Database) -> Iterator[AdminConnection]:
 
 @cache
 def load_statements(operation: str) -> Mapping[str, Statement]:
-    """Return the statements of a file that need no fragments, by their names."""
+    """Return the statements of a file without fragments, by name."""
     return {
         name: build_statement(text, is_prepared=False) for name, text in raw_statements(__package__, operation).items()
     }

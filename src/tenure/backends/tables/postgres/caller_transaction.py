@@ -1,6 +1,6 @@
-"""Operations that are part of a transaction of the caller's: the same statements that the store itself runs.
+"""Run operations in the caller's transaction, with the same statements as the store.
 
-The caller's role needs the rights on the table that these statements need, and no others.
+The caller's role needs no rights beyond the ones that these statements need.
 """
 
 import json
@@ -17,19 +17,19 @@ from tenure.core.table.condition import tokenize
 from tenure.errors import ConfigurationError
 
 READ_COMMITTED = "read committed"
-"""How a transaction is isolated that sees, with each statement, what others committed."""
+"""The isolation level at which each statement sees the commits of other transactions."""
 
 
 @contextmanager
 def join_transaction(bound_table: BoundTable, connection: object) -> Iterator["PostgresTableTransactionOperations"]:
-    """Give what can be done in the transaction on a connection of the caller's."""
+    """Yield the operations for the transaction on the caller's connection."""
     missing = f"the database of this connection has no table {bound_table.spec.display_name!r}"
     with bound_table.database.caller_connection(connection, missing) as caller:
         yield PostgresTableTransactionOperations(bound_table, connection, caller)
 
 
 class PostgresTableTransactionOperations:
-    """What can be done in the transaction of this caller."""
+    """The operations in one transaction of the caller."""
 
     def __init__(self, bound_table: BoundTable, connection: object, caller: CallerConnection) -> None:
         self._bound_table = bound_table
@@ -58,7 +58,7 @@ class PostgresTableTransactionOperations:
         return self._bound_table.layout.catalogue.identity
 
     def is_open(self) -> bool:
-        # Most drivers cannot tell the transaction from the next one on the same connection; the server can.
+        # Most drivers cannot distinguish the transaction from the next one on the same connection; the server can.
         return (
             self._transaction_id is not None
             and self._seems_open()
@@ -84,7 +84,7 @@ class PostgresTableTransactionOperations:
         return found
 
     def _reject_stale_snapshot(self, isolation: str, results: Sequence[object]) -> None:
-        """Raise if what is said to be lost may only be newer than what the transaction sees."""
+        """Raise if a claim seems lost only because the transaction's snapshot may be older than the claim."""
         if isolation != READ_COMMITTED and (False in results or HoldStatus.LOST.value in results):
             raise ConfigurationError(
                 f"cannot check whether a claim is lost: the transaction of this connection is {isolation}, and its "
@@ -93,7 +93,7 @@ class PostgresTableTransactionOperations:
 
 
 def escape_colons(text: str) -> str:
-    """Return a statement in which no driver takes a colon in quotes for a value of its own."""
+    """Escape colons within quotes: some drivers would read them as placeholders."""
     return "".join(_escape_colon(each.text) if each.kind == "quoted" else each.text for each in tokenize(text))
 
 

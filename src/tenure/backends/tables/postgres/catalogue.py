@@ -1,6 +1,6 @@
-"""A table as the server's catalogue has it: what is there, whatever somebody wrote about it.
+"""Read the user's table and its sidecar table from the server's catalogue.
 
-Read in one statement, so that all of it is of one moment.
+One statement reads everything, so the result is consistent.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ from tenure.core.table.spec import TableSpec, quote_identifier
 from tenure.errors import ConfigurationError
 
 TABLE, PARTITIONED, VIEW, MATERIALIZED_VIEW, FOREIGN_TABLE = "r", "p", "v", "m", "f"
-"""What the catalogue calls kinds of tables."""
+"""Values of `pg_class.relkind`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresColumn:
-    """A column. `base` is the type as a cast names it, without a length; of a domain, the type beneath.
+    """A column. `base` is the type as written in a cast, without a length; for a domain, the underlying type.
 
-    `longest` is how many characters it takes, None for any number. `collation` is one that its type has not by itself.
-    `labels` are those of an enum.
+    `longest` is the maximum number of characters, None if unlimited. `collation` is set only if the column does not use
+    the default collation of the type. `labels` are the labels of an enum.
     """
 
     name: str
@@ -42,13 +42,13 @@ class PostgresColumn:
 
     @property
     def collate_clause(self) -> str:
-        """What gives a value the collation of the column, so that both are ordered alike, and an index leads to it."""
+        """The `collate` clause for a value compared with the column: with another collation no index applies."""
         return f" collate {self.collation}" if self.collation is not None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniqueKey:
-    """Columns that no two rows have alike: the primary key, or a unique index without a condition."""
+    """Columns with unique values: the primary key, or a unique index without a condition."""
 
     name: str
     columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class UniqueKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresRelation:
-    """A table, or what stands in its place: its `kind` is as the catalogue calls it."""
+    """A table, view or foreign table; `kind` is its `relkind`."""
 
     oid: int
     schema: str
@@ -65,37 +65,37 @@ class PostgresRelation:
     kind: str
     owner: str
     has_heirs: bool
-    """Whether other tables inherit from it, and are no partitions."""
+    """Whether tables inherit from this table; partitions do not count."""
     columns: tuple[PostgresColumn, ...]
     keys: tuple[UniqueKey, ...]
     has_row_security: bool
     forces_row_security: bool
     is_row_security_active: bool
-    """Whether it holds for the role that asks."""
+    """Whether row-level security applies to the current role."""
 
     @property
     def quoted_name(self) -> str:
-        """Its name as it stands in a statement."""
+        """The quoted name with schema, for SQL."""
         return f"{quote_identifier(self.schema)}.{quote_identifier(self.name)}"
 
     @property
     def display_name(self) -> str:
-        """Its name as an error has it."""
+        """The name with schema, for messages."""
         return f"{self.schema}.{self.name}"
 
     def column(self, name: str) -> PostgresColumn | None:
         return next((each for each in self.columns if each.name == name), None)
 
     def has_key(self, columns: tuple[str, ...]) -> bool:
-        """Tell whether no two rows can have the same in these columns."""
+        """Return whether a unique key guarantees that two rows differ in these columns."""
         return any(set(key.columns) <= set(columns) for key in self.keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """The table, the companion beside it if there is one, and in which database they are.
+    """The user's table, its sidecar table if there is one, and the database.
 
-    `identity` tells this table from every other, also from its copy in another database or on another server.
+    `identity` is unique to the table: a copy in another database or on another server has another identity.
     """
 
     table: PostgresRelation
@@ -105,7 +105,7 @@ class Catalogue:
 
 
 def read_catalogue(database: Database, spec: TableSpec) -> Catalogue:
-    """Return what is there, or raise if there is no such table."""
+    """Return the catalogue entries of the table. Raise if the table does not exist."""
     values = {"schema": spec.schema, "table": spec.name, "companion": spec.companion}
     ((table, companion, others, (oid, name, system)),) = database.execute([BoundQuery(READ_CATALOGUE, values)])
     if table is None:
@@ -132,4 +132,4 @@ def _parse_relation(fields: Mapping[str, Any]) -> PostgresRelation:
 
 
 READ_CATALOGUE = build_statement(raw_statements(__package__, "catalogue")["read"], is_prepared=False)
-"""It is asked seldom, and by those who may have nothing prepared."""
+"""Not prepared: this query is rare, and a transaction pooler may not support prepared statements."""

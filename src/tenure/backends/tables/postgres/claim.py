@@ -1,4 +1,4 @@
-"""Take rows: what ran out is taken back, then the first that are due are taken, in one transaction."""
+"""Claim rows: reap expired claims, then take the first due rows, in one transaction."""
 
 import logging
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from tenure.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 MOST_CLAIM_RETRIES = 10
-"""How often a claim looks again, when others took what it was about to take."""
+"""How often a claim retries when other transactions took the rows that it had found."""
 
 
 def claim(bound_table: BoundTable, request: ClaimRequest) -> Claimed:
@@ -27,9 +27,10 @@ def claim(bound_table: BoundTable, request: ClaimRequest) -> Claimed:
 
 
 def execute_claim(bound_table: BoundTable, preceding: Sequence[BoundQuery], request: ClaimRequest) -> list[Any]:
-    """Do what comes before, and claim; return what each step answers, the claim last.
+    """Run the preceding queries and the claim; return all results, the claim last.
 
-    If `done_if` fails on a row that ran out, only what ran out has to wait until that is mended, not what is due.
+    If `done_if` raises an error on an expired row, claim without reaping: due rows must not wait until the user fixes
+    the condition.
     """
     reap, take = queries(bound_table, request)
     try:
@@ -43,12 +44,12 @@ def execute_claim(bound_table: BoundTable, preceding: Sequence[BoundQuery], requ
 
 
 def queries(bound_table: BoundTable, request: ClaimRequest) -> list[BoundQuery]:
-    """Return what a claim does: what ran out is taken back, then rows are taken."""
+    """Return the queries of a claim: reap expired claims, then take rows."""
     return [reap_expired_query(bound_table, SWEEP, request.token), _take_query(bound_table, request)]
 
 
 def read_outcome(bound_table: BoundTable, request: ClaimRequest, result: Any) -> Claimed:
-    """Return what a claim took; if others were first with some of it, look again."""
+    """Return the claimed rows; retry if other transactions took some of the rows first."""
     is_held, number, rows = result
     taken: list[JsonRow] = list(rows)
     for _ in range(MOST_CLAIM_RETRIES):

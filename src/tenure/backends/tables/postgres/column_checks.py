@@ -1,4 +1,4 @@
-"""What is amiss with the columns of a table, and keeps it from use or is to be known; each with its remedy."""
+"""Check the columns of a table: report problems with their remedies."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ from tenure.errors import ConfigurationError
 
 
 def check_columns(layout: Layout) -> list[Finding]:
-    """Return what is amiss, the gravest first; raise for a column that is named and cannot be there."""
+    """Return the findings, most severe first. Raise for a named column that does not exist and is not added."""
     if layout.table.kind in UNSUPPORTED_KINDS:
         what = UNSUPPORTED_KINDS[layout.table.kind]
         return [_error("table", f"the rows of {what} cannot be claimed", "name the underlying table")]
@@ -34,7 +34,7 @@ def check_columns(layout: Layout) -> list[Finding]:
 
 
 def reject_unusable(layout: Layout) -> None:
-    """Raise for the first thing that keeps rows from being claimed."""
+    """Raise for the first error."""
     for each in check_columns(layout):
         if each.severity is Severity.ERROR:
             remedy = "" if each.remedy is None else f"; {each.remedy}"
@@ -171,7 +171,7 @@ def _quoted_table_of(layout: Layout, role: Role) -> str:
 
 
 def _reject_unknown_columns(layout: Layout) -> None:
-    """Raise for a column that is not there, and is not one that plays a role."""
+    """Raise for a column that does not exist and that `migrate` does not add."""
     added = {part.name for part in layout.missing}
     for each in layout.spec.order_by:
         if each.column not in added:

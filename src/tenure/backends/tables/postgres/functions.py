@@ -1,7 +1,7 @@
-"""The functions of a table: the same fenced claim for psql, an RPC, or any other language.
+"""SQL functions of a table: the same fenced claim for psql, an RPC, or any other language.
 
-Their statements on the rows are those of the operations, with the values that they name as variables; so the two cannot
-drift apart. They have the rights of whoever calls them, and no search path of a caller's changes what they mean.
+The functions contain the statements of the operations, with variables for the values, so the two cannot diverge. They
+run with the rights of the caller, and set their own search path.
 """
 
 import re
@@ -28,12 +28,12 @@ FUNCTION_PURPOSES = {
 }
 
 COMMENT_PREFIX = "Made by tenure"
-"""How the comment of a function begins that is ours."""
+"""Prefix of the comment on every function that tenure created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseObject:
-    """A function, or the type of what one returns. Its comment tells whether one that is there is the same."""
+    """A function, or the return type of one. The comment contains digests to detect an outdated function."""
 
     kind: str
     schema: str
@@ -54,7 +54,7 @@ class DatabaseObject:
         return f"comment on {self.kind} {self.quoted_name} is {quote_literal(self.comment)}"
 
     def has_same_signature(self, comment: str) -> bool:
-        """Tell whether one with this comment takes and returns the same, and so can be replaced."""
+        """Return whether a function with this comment has the same signature, so that `or replace` works."""
         return self.kind == "function" and comment.split()[-2] == _digest(self._signature)
 
     @property
@@ -63,7 +63,7 @@ class DatabaseObject:
 
 
 def build_functions(admin: AdminConnection, layout: Layout) -> list[DatabaseObject]:
-    """Return the functions of a table, and before them the type of what one of them returns."""
+    """Return the return type of the claim function, then the functions of a table."""
     schema, table = layout.table.schema, layout.table.name
     return [
         DatabaseObject(
@@ -78,7 +78,7 @@ def build_functions(admin: AdminConnection, layout: Layout) -> list[DatabaseObje
 
 
 def functions_script(layout: Layout, objects: Sequence[DatabaseObject]) -> str:
-    """Return what makes them, as one text to be run by hand."""
+    """Return a script that creates the functions, to run by hand."""
     head = (
         f"-- Functions of {layout.table.display_name} for other languages, as `migrate(functions=True)` installs them."
     )
@@ -90,7 +90,7 @@ def functions_script(layout: Layout, objects: Sequence[DatabaseObject]) -> str:
 
 
 def install_statements(admin: AdminConnection, objects: Sequence[DatabaseObject]) -> list[str]:
-    """Return the statements that install what is not there, or is of another form; raise for what is not ours."""
+    """Return the statements that install missing or outdated functions. Raise if tenure did not create one."""
     existing = _existing_objects(admin, objects)
     kept = {
         each.quoted_name: [shown for shown, comment in existing[each.quoted_name] if comment == each.comment]
@@ -113,7 +113,7 @@ def install_statements(admin: AdminConnection, objects: Sequence[DatabaseObject]
 
 
 def check_functions(admin: AdminConnection, objects: Sequence[DatabaseObject]) -> Iterator[Finding]:
-    """Tell of functions that are there what is wrong with them; none have to be."""
+    """Report outdated or unusable functions. Functions are optional: report nothing if there are none."""
     rows = [row for each in objects for row in _existing_rows(admin, each) if (row[1] or "").startswith(COMMENT_PREFIX)]
     if not rows:
         return
@@ -131,7 +131,7 @@ def check_functions(admin: AdminConnection, objects: Sequence[DatabaseObject]) -
 
 
 def _existing_objects(admin: AdminConnection, objects: Sequence[DatabaseObject]) -> dict[str, list[tuple[str, str]]]:
-    """Return by the place of each what is there, as it is dropped, with its comment; raise if that is not ours."""
+    """Return the existing functions and their comments by name. Raise if tenure did not create one."""
     found: dict[str, list[tuple[str, str]]] = {}
     for each in objects:
         rows = [(shown, comment or "") for shown, comment, _ in _existing_rows(admin, each)]
@@ -145,12 +145,12 @@ def _existing_objects(admin: AdminConnection, objects: Sequence[DatabaseObject])
 
 
 def _existing_rows(admin: AdminConnection, target: DatabaseObject) -> list[tuple[str, str | None, bool]]:
-    """Return what is there of this name: how a drop names it, its comment, and whether this role may use it."""
+    """Return the existing objects of this name: the name for `drop`, the comment, and whether the role may use it."""
     return admin.fetch(load_statements("ddl")[f"{target.kind}s"], {"schema": target.schema, "name": target.name})
 
 
 def _remove_search_path(text: str) -> str:
-    """Return it without the search path, which is that of whoever makes it: another's is no reason to make it anew."""
+    """Remove the search path: it depends on the migrating role, and must not make the function outdated."""
     return re.sub(r"^set search_path = .*\n", "", text, count=1, flags=re.MULTILINE)
 
 

@@ -1,7 +1,7 @@
-"""From the key of a row to the id of a job, and back.
+"""Convert the key of a row to the id of a job, and back.
 
-An id is read only in the one way in which it is written, so that a row has one id; and what cannot be a key is never
-sent, for the server would raise.
+Only the canonical form of an id is valid, so a row has exactly one id. Impossible keys are never sent: the server would
+raise an error.
 """
 
 import json
@@ -17,7 +17,7 @@ from tenure.core import checks
 INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64}
 
 KeyTexts = tuple[str, ...]
-"""The values of its columns, as texts."""
+"""The values of the key columns, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Keys:
         return key[0] if len(key) == 1 else json.dumps(list(key), ensure_ascii=False, separators=(",", ":"))
 
     def key_of(self, id: str) -> KeyTexts | None:
-        """Return the key that an id means, or None for one that no row can have."""
+        """Return the key for an id, or None if no row can have this id."""
         if checks.replace_unstorable(id) != id:
             return None
         key = (id,) if len(self.columns) == 1 else _parse_list(id)
@@ -40,7 +40,7 @@ class Keys:
         return key if is_possible and self.id_of(key) == id else None
 
     def values(self, keys: Iterable[KeyTexts]) -> dict[str, Value]:
-        """Return keys as a statement takes them: an array for each column."""
+        """Return keys as statement values: one array per column."""
         columns = list(zip(*keys, strict=True)) or [()] * len(self.columns)
         return {f"key_{number}": text_array(column) for number, column in enumerate(columns, start=1)}
 

@@ -1,8 +1,8 @@
-"""What the description of a table and the catalogue give together: names, literals and types.
+"""Names, literals and types of a table, from its description and the catalogue.
 
-The one place that knows a mapped table from one with a companion: the statements name its fragments. The **home** is
-the table that has the roles: the user's own, or the companion. A name is always quoted, and was found in the catalogue
-or is one that `migrate` makes.
+Only this module distinguishes a mapped table from a table with a sidecar. The **home** is the table with the role
+columns: the user's table, or the sidecar table. Names are always quoted; they come from the catalogue, or `migrate`
+creates them.
 """
 
 import difflib
@@ -35,7 +35,7 @@ INTEGER_TYPES = ("smallint", "integer", "bigint")
 TEXT_TYPES = ("text", "character varying")
 TIMESTAMP, LOCAL_TIMESTAMP = "timestamp with time zone", "timestamp without time zone"
 KEY_TYPES = {**{each: each for each in (*INTEGER_TYPES, "uuid", "text")}, "character varying": "text"}
-"""Of which types a key can be, and as which its values are compared: without a length, which would cut them."""
+"""The valid types of a key, and the types for comparison: without a length, which would truncate values."""
 
 COLUMN_DEFINITIONS: Mapping[Role, str] = {
     Role.LEASED_UNTIL: "timestamptz",
@@ -52,7 +52,7 @@ COLUMN_DEFINITIONS: Mapping[Role, str] = {
     Role.CREATED_AT: "timestamptz default now()",
     Role.RECORD: "jsonb",
 }
-"""How a column is added that plays a role; that of the state depends on its words."""
+"""The definitions of added columns by role; the definition of `state` depends on the state values."""
 
 VALID_TYPES: Mapping[Role, tuple[str, ...]] = {
     **dict.fromkeys(
@@ -63,29 +63,29 @@ VALID_TYPES: Mapping[Role, tuple[str, ...]] = {
     **dict.fromkeys((Role.ATTEMPTS, Role.CRASHES, Role.PRIORITY, Role.FENCE), INTEGER_TYPES),
     Role.RECORD: ("jsonb",),
 }
-"""Of which types a column has to be to play a role; the state has more."""
+"""The valid column types by role; `state` has its own rules."""
 
 NULLABLE_ROLES = frozenset({Role.LEASED_UNTIL, Role.WORKER, Role.TOKEN, Role.ERROR, Role.COMPLETED_AT, Role.RECORD})
-"""The roles whose columns are emptied at times."""
+"""The roles whose columns tenure sets to null."""
 
 REQUIRED_LENGTHS: Mapping[Role, int] = {Role.WORKER: checks.LONGEST_NAME, Role.TOKEN: checks.LONGEST_NAME}
-"""How many characters must fit."""
+"""The number of characters that a column must hold, by role."""
 
 UNSUPPORTED_KINDS = {VIEW: "a view", MATERIALIZED_VIEW: "a materialized view", FOREIGN_TABLE: "a foreign table"}
 
 MIGRATE_REMEDY = "run `migrate()`, or:\n"
-"""How the remedy of a finding begins that `migrate` sees to."""
+"""Prefix of the remedy of every finding that `migrate` fixes."""
 
 RESERVED_ALIASES = ("due", "first", "found", "job", "moved")
-"""What parts of statements are called that stand beside the user's table."""
+"""Names of CTEs and subqueries next to the user's table in a statement."""
 
 STATE_TYPO_CUTOFF, TYPO_CUTOFF = 0.7, 0.85
-"""How alike a name has to be to one that is there, to be taken for a slip and not for a column to be added."""
+"""Similarity to an existing column above which a missing name is a typo, not a column to add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleColumn:
-    """A role, the name of its column in the home or beside, and the column if it is there."""
+    """A role, the name of its column, and the column if it exists."""
 
     role: Role
     name: str
@@ -93,13 +93,13 @@ class RoleColumn:
 
     @property
     def is_local(self) -> bool:
-        """Whether it has moments without a time zone, which are read and written as UTC."""
+        """Whether the column has timestamps without a time zone; tenure reads and writes them as UTC."""
         return self.column is not None and self.column.base == LOCAL_TIMESTAMP
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """A table as statements use it; `findings` are about its columns, and those that are errors keep it from use."""
+    """A table as statements use it."""
 
     spec: TableSpec
     catalogue: Catalogue
@@ -111,7 +111,7 @@ class Layout:
 
     @property
     def home(self) -> str:
-        """The table that has the roles, as it stands in a statement."""
+        """The quoted name of the table with the role columns."""
         return f"{quote_identifier(self.table.schema)}.{quote_identifier(self.home_name)}"
 
     @property
@@ -120,17 +120,17 @@ class Layout:
 
     @property
     def alias(self) -> str:
-        """What the user's table is called wherever a condition of the user's stands."""
+        """The alias of the user's table in scope of the user's conditions."""
         return quote_identifier(self.spec.name)
 
     @property
     def outer_alias(self) -> str:
-        """What it is called beside parts of a statement, where no condition of the user's stands."""
+        """The alias of the user's table next to CTEs, out of scope of the user's conditions."""
         return self.alias if self.spec.name not in RESERVED_ALIASES else quote_identifier(f"{self.spec.name}_row")
 
     @property
     def sidecar_alias(self) -> str:
-        """What another table is called there: nothing that the user's is called."""
+        """The alias of the sidecar table; different from the alias of the user's table."""
         return "ours" if self.spec.name != "ours" else "theirs"
 
     @cached_property
@@ -139,7 +139,7 @@ class Layout:
 
     @cached_property
     def order(self) -> tuple[tuple[PostgresColumn, Order], ...]:
-        """By what rows are ordered before their key: what the user said, or else when they were made."""
+        """The sort columns before the key: `order_by`, or else `created_at`."""
         order_by = self.spec.order_by
         if (
             not order_by
@@ -153,12 +153,12 @@ class Layout:
 
     @cached_property
     def on_retry(self) -> tuple[PostgresColumn, ...]:
-        """What an operator's retry sets in the user's table."""
+        """The columns of the user's table that an operator's retry sets."""
         return tuple(self.require_column("on_retry", name) for name in self.spec.on_retry)
 
     @cached_property
     def role_columns(self) -> Mapping[Role, RoleColumn]:
-        """By each role that is played, what plays it."""
+        """The roles in use, with their columns."""
         found: dict[Role, RoleColumn] = {}
         for role in Role:
             name = self.spec.column(role)
@@ -173,25 +173,25 @@ class Layout:
         return found
 
     def relation_of(self, role: Role) -> PostgresRelation | None:
-        """Return the table whose column plays a role; None if that is the companion, and there is none yet."""
+        """Return the table with the column of a role; None if this is the sidecar table and it does not exist yet."""
         is_beside = self.spec.is_sidecar and role not in USER_TABLE_ROLES
         return self.catalogue.companion if is_beside else self.table
 
     @cached_property
     def columns(self) -> tuple[PostgresColumn, ...]:
-        """The user's columns, that a row is shown by: all but those that are ours."""
+        """The columns of a row as the user sees it: all except the columns that tenure added."""
         if self.spec.is_sidecar:
             return self.table.columns
         ours = {part.name for role, part in self.role_columns.items() if self.is_added(role)}
         return tuple(each for each in self.table.columns if each.name not in ours)
 
     def is_added(self, role: Role) -> bool:
-        """Tell whether a column plays this role that the user did not name, and that bears a name of ours."""
+        """Return whether tenure added the column of this role, under a name of its own."""
         return role not in self.spec.columns and role not in OPTIONAL_ROLES and role is not Role.STATE
 
     @cached_property
     def state_literals(self) -> Mapping[State, str]:
-        """The words for the states as literals of the column's type, so that they match the condition of an index."""
+        """The state values as literals of the column's type: only then does the planner match partial indexes."""
         return {state: self._state_literal(word) for state, word in self.spec.state_values.items()}
 
     def _state_literal(self, value: StateValue) -> str:
@@ -203,7 +203,7 @@ class Layout:
         return "integer" if isinstance(self.spec.state_values[State.QUEUED], int) else "text"
 
     def definition(self, role: Role) -> str:
-        """Return the type of a column that is added to play a role, with its default."""
+        """Return the type and default of the column to add for a role."""
         if role is Role.STATE:
             word = self.spec.state_values[State.QUEUED]
             return f"{self._state_type()} not null default {word if isinstance(word, int) else quote_literal(word)}"
@@ -211,7 +211,7 @@ class Layout:
 
     @property
     def missing(self) -> list[RoleColumn]:
-        """The roles whose columns are not there; not those of a companion that is not there at all."""
+        """The roles whose columns are missing from an existing table."""
         return [
             part
             for part in self.role_columns.values()
@@ -219,7 +219,7 @@ class Layout:
         ]
 
     def add_columns_statement(self, role_columns: Iterable[RoleColumn]) -> str:
-        """Return one statement that adds the columns of these roles: the table is locked once."""
+        """Return one statement that adds the columns of all these roles: the table is locked once."""
         lines = [
             f"add column if not exists {quote_identifier(part.name)} {self.definition(part.role)}"
             for part in role_columns
@@ -227,7 +227,7 @@ class Layout:
         return f"alter table {self.home}\n  " + ",\n  ".join(lines)
 
     def create_sidecar_statement(self) -> str:
-        """Return the statement that makes the companion: the key, as the user's table has it, and the roles."""
+        """Return the `create table` statement of the sidecar: the key columns of the user's table, and the roles."""
         columns = [f"{quote_identifier(each.name)} {each.type}{each.collate_clause} not null" for each in self.key]
         columns += [
             f"{quote_identifier(part.name)} {self.definition(part.role)}"
@@ -239,7 +239,7 @@ class Layout:
         return f"create table if not exists {self.home} (\n  {lines}\n)"
 
     def require_column(self, option: str, name: str) -> PostgresColumn:
-        """Return a column of the user's table by the option that names it, or raise."""
+        """Return a column of the user's table. Raise, with the option that names the column, if it does not exist."""
         column = self.table.column(name)
         if column is None:
             names = [each.name for each in self.table.columns]
@@ -248,7 +248,7 @@ class Layout:
         return column
 
     def _reject_typo(self, role: Role, name: str) -> None:
-        """Raise if a column is not there whose name is very near to one that is: that may be meant."""
+        """Raise if a missing column has nearly the name of an existing one: this is probably a typo."""
         is_default = role not in self.spec.columns
         if is_default and role is not Role.STATE:
             return
@@ -265,5 +265,5 @@ class Layout:
 
 
 def quote_literal(text: str) -> str:
-    """Return a text as it stands in a statement."""
+    """Return a text as an SQL string literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,7 +1,7 @@
-"""Bring a table of the user's to what its operations need, while others use it.
+"""Migrate a user's table without blocking the sessions that use it.
 
-Nobody waits for us long: a change of the table gives up after `LOCK_WAIT` and is tried again, as whoever comes after a
-change that waits for its lock waits with it. Several who migrate at once do it one after the other.
+A statement that waits for a table lock blocks all sessions that come after it. So each DDL statement gives up after
+`LOCK_WAIT` and is retried. Concurrent migrations of a table run one after the other.
 """
 
 import logging
@@ -33,14 +33,14 @@ from tenure.errors import ConfigurationError, StoreUnavailable
 log = logging.getLogger(__name__)
 
 LOCK_WAIT = 1.0
-"""Seconds that a change waits for its lock."""
+"""Seconds that a DDL statement waits for its lock."""
 MOST_ATTEMPTS = 8
 RETRY_DELAY = 0.5
-"""Seconds between two tries, on average."""
+"""Seconds between two attempts, on average."""
 LOCK_POLL_INTERVAL = 0.1
-"""Seconds between two looks whether somebody else has done with this table, on average."""
+"""Seconds between two attempts to get the migration lock of the table, on average."""
 ADOPTION_BATCH = 1_000
-"""How many rows are adopted in one transaction."""
+"""Number of rows adopted per transaction."""
 
 CONFLICT_ERRORS = (
     errors.LockNotAvailable,
@@ -65,7 +65,7 @@ def outstanding(
 def migrate(
     database: Database, spec: TableSpec, *, adopt_running_after: float | None = None, functions: bool = False
 ) -> list[str]:
-    """Make what is missing; return the statements that were run."""
+    """Create missing objects; return the statements that were run."""
     done: list[str] = []
     with (
         open_admin_connection(database) as admin,
@@ -95,7 +95,7 @@ def read_layout(database: Database, spec: TableSpec) -> Layout:
 
 
 def migratable_layout(database: Database, spec: TableSpec) -> Layout:
-    """Return the table as it is; raise for the first thing that keeps it from use and cannot be mended here."""
+    """Return the layout of the table. Raise for the first error that `migrate` cannot fix."""
     layout = read_layout(database, spec)
     for finding in check_columns(layout):
         if finding.severity is Severity.ERROR and not (finding.remedy or "").startswith(MIGRATE_REMEDY):
@@ -104,7 +104,7 @@ def migratable_layout(database: Database, spec: TableSpec) -> Layout:
 
 
 def read_output_table(database: Database, spec: TableSpec) -> PostgresRelation | None:
-    """Return the table of the output, if the user named one; raise if it is not there, or lacks its columns."""
+    """Return the output table, if the user named one. Raise if the table or its columns do not exist."""
     if spec.output is None:
         return None
     found = read_catalogue(
@@ -120,7 +120,7 @@ def read_output_table(database: Database, spec: TableSpec) -> PostgresRelation |
 
 
 def existing_indexes(admin: AdminConnection, layout: Layout, output: PostgresRelation | None) -> ExistingIndexes:
-    """Return the indexes of the tables that ours are on."""
+    """Return the existing indexes of the table, its sidecar and the output table."""
     relations = [layout.table, layout.catalogue.companion, output]
     rows = admin.fetch(
         load_statements("ddl")["indexes"], {"oids": [each.oid for each in relations if each is not None]}
@@ -132,7 +132,7 @@ def existing_indexes(admin: AdminConnection, layout: Layout, output: PostgresRel
 
 
 def printable_sql(database: Database, spec: TableSpec) -> dict[str, str]:
-    """Return the statements of all operations, all that is made for the table, and the functions, to be read."""
+    """Return the SQL of all operations, the schema script and the functions, for reading."""
     layout = migratable_layout(database, spec)
     with open_admin_connection(database) as admin, database.connector.applied_settings(admin.connection):
         objects = build_functions(admin, layout)
@@ -158,7 +158,7 @@ def _pending_changes(
 
 
 def _function_changes(database: Database, admin: AdminConnection, spec: TableSpec) -> list[Change]:
-    # In one session, wherever that is lent from: the server is asked about a statement that was prepared before.
+    # One transaction, so that a transaction pooler keeps the session: the types come from a prepared statement.
     with admin.connection.transaction():
         statements = install_statements(admin, build_functions(admin, read_layout(database, spec)))
     return [Change(tuple(statements))] if statements else []
@@ -182,7 +182,7 @@ def _apply(database: Database, admin: AdminConnection, spec: TableSpec, change: 
 
 
 def _apply_concurrently(database: Database, admin: AdminConnection, change: Change) -> None:
-    """Do what waits for others, however long, and lets nobody wait. A session that is lent stays as it is set."""
+    """Run a concurrent build without timeouts: it blocks no session. Do not change settings of a pooled session."""
     if not database.connector.is_transaction_pooled:
         admin.set_config("statement_timeout", "0")
         admin.set_config("lock_timeout", "0")
@@ -210,7 +210,7 @@ def _in_transaction(admin: AdminConnection) -> Iterator[None]:
 
 @contextmanager
 def _migration_lock(database: Database, admin: AdminConnection, spec: TableSpec) -> Iterator[None]:
-    """Have nobody else change this table meanwhile, if the session is our own: one that is lent cannot hold a lock."""
+    """Hold the migration lock of the table, unless a pooler lends the session: then a session lock is impossible."""
     if database.connector.is_transaction_pooled:
         yield
         return
@@ -238,7 +238,7 @@ def _translated_errors(admin: AdminConnection, spec: TableSpec) -> Iterator[None
 
 
 def _is_conflict(error: psycopg.Error) -> bool:
-    """Tell whether somebody else was in the way, or did the same at the same time: looked at again, it is there."""
+    """Return whether another session held a lock or ran the same DDL at the same time; a retry helps then."""
     is_of_the_catalogue = isinstance(error, errors.UniqueViolation) and error.diag.schema_name == "pg_catalog"
     return is_of_the_catalogue or isinstance(error, CONFLICT_ERRORS)
 

@@ -1,4 +1,4 @@
-"""What is done to rows by hand."""
+"""Retry and cancel rows on behalf of an operator."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from tenure.core.transitions import refusal
 
 
 class FoundRow(NamedTuple):
-    """A row as it was found, and whether it is another now."""
+    """The state of a row before the move, and whether the move changed it."""
 
     state: State
     cancel_requested: bool
@@ -43,7 +43,7 @@ def _moved(found: dict[str, FoundRow], id: str, move: Move) -> Moved:
             raise Conflict
         return Moved(id=id, state=row.state, refusal=refused)
     state = _state_after(move, row.state)
-    # Named again, it is found as it is now.
+    # If the caller passes the same id twice, the second move sees the new state.
     found[id] = FoundRow(state, cancel_requested=True, has_moved=False)
     return Moved(id=id, state=state)
 

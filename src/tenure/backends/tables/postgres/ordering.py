@@ -1,6 +1,6 @@
-"""By what rows are ordered: higher priority first, then as the user says, then by the key.
+"""The order of rows: by priority, highest first, then by `order_by`, then by key.
 
-Rows without a value come last; so in the reverse they come first.
+Nulls come last; in reverse order they come first.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tenure.core.table.spec import Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortColumn:
-    """A column by which rows are ordered, under its name in the parts of a statement."""
+    """A column of the sort order. `name` is its alias in the CTEs of a statement."""
 
     name: str
     column: PostgresColumn
@@ -23,21 +23,21 @@ class SortColumn:
 
     @classmethod
     def of_key(cls, column: PostgresColumn, number: int) -> "SortColumn":
-        # A row whose key has no value is no job.
+        # A row with a null key is not a job.
         return cls(name=f"key_{number}", column=replace(column, is_nullable=False), is_key=True)
 
     @property
     def cast_type(self) -> str:
-        """The type as which a value of it is passed; without a length, which would cut it."""
+        """The type to cast values to; without a length, which would truncate them."""
         return KEY_TYPES[self.column.base] if self.is_key else self.column.base
 
     def order_item(self, value: str, *, is_reverse: bool = False) -> str:
-        """Return how rows are sorted by it."""
+        """Return the `order by` item."""
         direction = "desc" if self.is_descending is not is_reverse else "asc"
         return f"{value} {direction} nulls {'first' if is_reverse else 'last'}"
 
     def is_less(self, one: str, other: str) -> str:
-        """Return the condition that one value comes before the other."""
+        """Return the condition that the first value comes before the second."""
         less = f"{one} {'>' if self.is_descending else '<'} {other}"
         return f"coalesce({less}, {one} is not null and {other} is null)" if self.column.is_nullable else less
 
@@ -49,7 +49,7 @@ class SortColumn:
 
 
 def sort_columns_of(layout: Layout) -> list[SortColumn]:
-    """Return what a claim orders rows by, before their key."""
+    """Return the sort columns of a claim, without the key."""
     found: list[SortColumn] = []
     priority = layout.role_columns.get(Role.PRIORITY)
     if priority is not None and priority.column is not None:
@@ -60,9 +60,10 @@ def sort_columns_of(layout: Layout) -> list[SortColumn]:
 
 
 def is_before(sort_columns: Sequence[SortColumn], left: Sequence[str], right: Sequence[str]) -> str:
-    """Return the condition that a row comes before another, by the values that each has for the turns.
+    """Return the condition that the row with the left values comes before the row with the right values.
 
-    The first turn is said by itself as well, if it always has a value: so an index knows where to begin.
+    If the first column is not nullable, add a separate condition on it: the planner needs it to start an index scan
+    there.
     """
     alternatives: list[str] = []
     for number, (sort_column, left_value, right_value) in enumerate(zip(sort_columns, left, right, strict=True)):

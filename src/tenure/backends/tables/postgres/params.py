@@ -1,4 +1,4 @@
-"""Values that the user gives, for conditions and columns, as texts: what they are the server tells by their places."""
+"""Encode the user's values for conditions and columns as text; the server infers the types from the context."""
 
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
@@ -23,21 +23,21 @@ ENCODERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], str]], ...] = (
     ((Decimal, UUID), str),
     ((bytes, bytearray, memoryview), lambda value: f"\\x{bytes(value).hex()}"),
 )
-"""By the kind of a value, how it is written; the first that fits counts."""
+"""Encoders by Python type; the first match applies."""
 
 
 def param_values(spec: TableSpec) -> dict[str, Value]:
-    """Return the values that conditions name."""
+    """Return the values of `params` for the conditions."""
     return {f"param_{name}": encode(f"params[{name!r}]", value) for name, value in spec.params.items()}
 
 
 def retry_values(spec: TableSpec) -> dict[str, Value]:
-    """Return what an operator's retry sets columns to."""
+    """Return the values of `on_retry`."""
     return _numbered_values("retry", {f"on_retry[{name!r}]": value for name, value in spec.on_retry.items()})
 
 
 def encode(option: str, value: Any) -> str | None:
-    """Return a value as text for the server, None for null."""
+    """Encode a value as text for the server; None is null."""
     if value is None:
         return None
     if isinstance(value, LIST_TYPES):

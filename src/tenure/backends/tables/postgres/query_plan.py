@@ -1,4 +1,4 @@
-"""How the server would find the rows of a claim: by an index, or by walking through the table."""
+"""Check with EXPLAIN whether a claim uses an index or scans the table."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,11 +14,11 @@ from tenure.backends.tables.protocol import Finding, Severity
 from tenure.core.table.spec import quote_identifier
 
 SMALL_TABLE_ROWS = 10_000
-"""Of so few rows it does not matter how they are found."""
+"""Below this number of rows a table scan is cheap enough."""
 
 
 def check_claim_plan(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
-    """Tell that a claim would walk through the table, if that has many rows."""
+    """Report that a claim scans a large table."""
     if server_checks.estimate_rows(admin, layout.table) < SMALL_TABLE_ROWS:
         return
     partial = {
@@ -61,7 +61,7 @@ def _index_remedy(layout: Layout) -> str:
         for each, item_order in layout.order
     ]
     fixed = [quote_identifier(each) for each in equal_columns(where)]
-    # A condition that names values cannot be that of an index.
+    # A condition with parameters cannot be the condition of a partial index.
     condition = f" where {where.text}" if where is not None and not where.names and not fixed else ""
     columns = ", ".join(dict.fromkeys([*fixed, *order, *key]))
     return f"create index concurrently on {layout.table.quoted_name} ({columns}){condition};"

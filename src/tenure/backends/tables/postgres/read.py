@@ -1,4 +1,4 @@
-"""What is only read: find, stats, standing, and whether work is done."""
+"""Read-only operations: find, stats, explain, and `done_if`."""
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -15,7 +15,7 @@ from tenure.errors import ConfigurationError
 
 
 def find(bound_table: BoundTable, query: Query) -> Page:
-    """Return the rows that match among the next `SCAN`, at most a page full."""
+    """Return one page of the matching rows among the next `SCAN` rows."""
     position = _decode_cursor(bound_table, query)
     if query.key is not None or not includes_table(bound_table, query.queues, query.types):
         return Page(jobs=[], cursor=None)
@@ -68,7 +68,7 @@ def explain(
     key = bound_table.keys.key_of(id)
     if key is None:
         return None
-    # Of what is not asked for, nothing is ahead.
+    # No rows are ahead if the request does not include this table.
     most = MAX_AHEAD_COUNTED if includes_table(bound_table, queues, types) else 0
     (result,) = bound_table.execute(
         [bound_table.build_query("explain", "outlook", {**bound_table.keys.values([key]), "most": most})]
@@ -93,13 +93,13 @@ def already_done(bound_table: BoundTable, ids: Sequence[str]) -> list[bool]:
 
 
 def includes_table(bound_table: BoundTable, queues: Sequence[str] | None, types: Sequence[str] | None) -> bool:
-    """Tell whether rows of this table are among what is asked for; None is all."""
+    """Return whether the queues and types include this table; None means all."""
     label = bound_table.spec.label
     return (queues is None or label in queues) and (types is None or label in types)
 
 
 def _encode_cursor(last: list[str | None]) -> str:
-    """Return where a page ended, as somebody else keeps it."""
+    """Encode the position of the last row of a page as an opaque cursor."""
     return urlsafe_b64encode(json.dumps(last, ensure_ascii=False).encode()).decode()
 
 

@@ -1,4 +1,4 @@
-"""Whether the server lets us use a table: rights, row-level security, triggers, and what refuses our words."""
+"""Server-side checks of a table: rights, row-level security, triggers, and constraints on the state column."""
 
 from collections.abc import Iterator
 
@@ -13,11 +13,11 @@ from tenure.backends.tables.protocol import Finding, Severity
 from tenure.core.table.spec import USER_TABLE_ROLES, Role, quote_identifier
 
 BLOAT_THRESHOLD = 50_000
-"""Versions of rows that nobody sees; as many again as there are rows are worth a word."""
+"""Report bloat above this number of dead row versions, if there are also more of them than rows."""
 
 
 def check_rights(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
-    """Tell what this role may not do, and has to."""
+    """Report rights that the current role lacks."""
     table, companion = layout.table, layout.catalogue.companion
     written = [part.name for role, part in layout.role_columns.items() if role not in USER_TABLE_ROLES]
     cleared = [each.name for each in layout.on_retry]
@@ -27,7 +27,7 @@ def check_rights(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
         }
         yield from _check_table_rights(admin, table, read_columns=read, updated_columns={*written, *cleared})
         return
-    # A row is locked while it is taken, and who may update nothing may lock nothing.
+    # A claim locks the row, and PostgreSQL lets a role lock rows only if the role may update some column.
     yield from _check_table_rights(
         admin,
         table,
@@ -42,7 +42,7 @@ def check_rights(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
 
 
 def check_row_security(admin: AdminConnection, relation: PostgresRelation) -> Iterator[Finding]:
-    """Tell that policies choose among the rows for this role."""
+    """Report that row-level security filters the rows for the current role."""
     if not relation.is_row_security_active:
         return
     names = [name for (name,) in admin.fetch(load_statements("server_checks")["policies"], {"oid": relation.oid})]
@@ -59,7 +59,7 @@ def check_row_security(admin: AdminConnection, relation: PostgresRelation) -> It
 
 
 def check_triggers(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
-    """Tell what else happens whenever a row is claimed, prolonged or ended."""
+    """Report triggers and rules that run on every claim, extension and settlement of a row."""
     if layout.spec.is_sidecar:
         return
     ours = {part.name for part in layout.role_columns.values()}
@@ -87,7 +87,7 @@ def check_triggers(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
 
 
 def check_state_values(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
-    """Tell which constraints refuse a word for a state."""
+    """Report constraints and domains that reject the value for a state."""
     column = layout.role_columns[Role.STATE].column
     if column is None or layout.spec.is_sidecar:
         return
@@ -125,7 +125,7 @@ def check_state_values(admin: AdminConnection, layout: Layout) -> Iterator[Findi
 
 
 def check_conditions(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
-    """Tell which condition of the user's the server does not understand, or not with these values."""
+    """Report conditions that the server rejects, with the values from `params`."""
     for option, condition in {"where": layout.spec.where, "done_if": layout.spec.done_if}.items():
         if condition is None:
             continue
@@ -141,7 +141,7 @@ def check_conditions(admin: AdminConnection, layout: Layout) -> Iterator[Finding
 
 
 def check_key_columns(layout: Layout) -> Iterator[Finding]:
-    """Tell of keys that rows may lack."""
+    """Report nullable key columns."""
     for column in layout.key:
         if column.is_nullable:
             yield _finding(
@@ -153,7 +153,7 @@ def check_key_columns(layout: Layout) -> Iterator[Finding]:
 
 
 def check_bloat(admin: AdminConnection, relation: PostgresRelation) -> Iterator[Finding]:
-    """Tell that the server does not keep up with removing old versions of rows."""
+    """Report that vacuum does not keep up."""
     for alive, dead in admin.fetch(load_statements("server_checks")["size"], {"oid": relation.oid}):
         if dead > max(BLOAT_THRESHOLD, alive):
             yield _finding(
@@ -166,7 +166,7 @@ def check_bloat(admin: AdminConnection, relation: PostgresRelation) -> Iterator[
 
 
 def estimate_rows(admin: AdminConnection, relation: PostgresRelation) -> float:
-    """Return about how many rows a table has."""
+    """Return the estimated number of rows of a table."""
     ((alive, _),) = admin.fetch(load_statements("server_checks")["size"], {"oid": relation.oid})
     return float(alive)
 
@@ -216,7 +216,7 @@ def _missing_right(role: str, relation: PostgresRelation, verb: str, columns: li
 
 
 def _is_false(admin: AdminConnection, query: str) -> bool:
-    """Tell whether the answer is no, or the server refuses to give one for what was asked."""
+    """Return whether the query returns false, or fails because the value violates a constraint."""
     try:
         with admin.connection.transaction():
             ((result,),) = admin.fetch(build_statement(query, is_prepared=False))

@@ -1,6 +1,6 @@
-"""The end of a claim: by its holder, or by the reaper; and the prolonging of leases.
+"""Settle claims, reap claims and extend leases.
 
-What a holder asks for is one JSON text, the same for a statement of ours and for one in a transaction of the caller's.
+A request of a holder is one JSON text, both for the store's own connection and for the caller's transaction.
 """
 
 import json
@@ -18,7 +18,7 @@ PREVENTED = "prevented"
 
 
 class RowHolderRequest(Protocol):
-    """Something that only a holder may do."""
+    """A request that only the holder of a claim may make."""
 
     @property
     def hold(self) -> Hold: ...
@@ -28,13 +28,14 @@ A = TypeVar("A")
 H = TypeVar("H", bound=RowHolderRequest)
 
 NumberedRequests = list[tuple[int, KeyTexts, H]]
-"""What is asked for, each with its place among all and with the key of its row."""
+"""Requests, each with its position in the input and the key of its row."""
 
 
 def split_by_row(bound_table: BoundTable, requests: Sequence[H]) -> Iterator[NumberedRequests[H]]:
-    """Yield what is asked for, so that no round has two of one row: the second has to see what the first did.
+    """Split the requests into rounds without duplicate rows: the second request for a row must see the first.
 
-    The first round has every row that is named, so all are locked in one order. What names no row is left out.
+    The first round contains every row, so one statement locks all rows in one order. Requests with an impossible id are
+    omitted.
     """
     keyed = [(number, bound_table.keys.key_of(each.hold.id), each) for number, each in enumerate(requests)]
     remaining = [(number, key, each) for number, key, each in keyed if key is not None]
@@ -53,17 +54,17 @@ def split_by_row(bound_table: BoundTable, requests: Sequence[H]) -> Iterator[Num
 def settlements_json(
     bound_table: BoundTable, requests: NumberedRequests[Settlement], identity: str | None = None
 ) -> str:
-    """Return what ends these claims, as the statement reads it; `table` is the one that is meant, if that is told."""
+    """Return settlements as the JSON for the statement, with the identity of the expected table, if any."""
     return _request_json(bound_table, identity, [_settlement_json(key, each) for _, key, each in requests])
 
 
 def extensions_json(bound_table: BoundTable, requests: NumberedRequests[Extension], identity: str | None = None) -> str:
-    """Return what prolongs these leases, as the statement reads it."""
+    """Return extensions as the JSON for the statement."""
     return _request_json(bound_table, identity, [_extension_json(key, each) for _, key, each in requests])
 
 
 class RowSettleBatch:
-    """What ends claims: statements, and how their answers are read."""
+    """Settlements of claims: the queries to run, and the decoding of their results."""
 
     def __init__(self, bound_table: BoundTable, settlements: Sequence[Settlement]) -> None:
         self._count = len(settlements)
@@ -74,7 +75,7 @@ class RowSettleBatch:
         ]
 
     def read_landed(self, results: Sequence[Any]) -> list[bool]:
-        """Return which of them landed, by the answers to the steps."""
+        """Return which settlements landed, from the results of the queries."""
         return merge_results(self._rounds, results, [False] * self._count)
 
 
@@ -93,7 +94,7 @@ def extend(bound_table: BoundTable, extensions: Sequence[Extension]) -> list[Hol
 
 
 def merge_results(batches: Sequence[NumberedRequests[Any]], results: Sequence[Any], defaults: list[A]) -> list[A]:
-    """Return what was answered to each that was asked for; to those that name no row, what is given for them."""
+    """Return the result for each request in input order; requests with an impossible id keep the default."""
     found = list(defaults)
     for batch, result in zip(batches, results, strict=True):
         _, _, values = result
@@ -103,12 +104,12 @@ def merge_results(batches: Sequence[NumberedRequests[Any]], results: Sequence[An
 
 
 def reap_expired_query(bound_table: BoundTable, limit: int, token: str | None = None) -> BoundQuery:
-    """Return what takes back the claims that ran out, unless this token holds rows."""
+    """Return the query that reaps expired claims, unless this token already holds rows."""
     return bound_table.build_query("reap", "expired", {"limit": limit, "token": token, "had": 0})
 
 
 def reap_worker_query(bound_table: BoundTable, worker: str, started: Collection[str] | None, limit: int) -> BoundQuery:
-    """Return what takes back the claims of a worker."""
+    """Return the query that reaps the claims of a worker."""
     keys = [key for id in started or () if (key := bound_table.keys.key_of(id)) is not None]
     values = {"worker": worker, "limit": limit, "all_started": started is None, **bound_table.keys.values(keys)}
     return bound_table.build_query("reap", "of the worker", values)

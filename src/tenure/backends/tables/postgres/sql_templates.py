@@ -1,6 +1,6 @@
-"""The statements on a table: what stands in the `.sql` files, with the names and words of this table in it.
+"""Fill the templates in the `.sql` files with the names and state values of a table.
 
-In the parts of a statement a key is called `key_1`, `key_2` …, and what rows are ordered by, `turn_1`, `turn_2` ….
+In CTEs the key columns are named `key_1`, `key_2` …, and the sort columns `turn_1`, `turn_2` ….
 """
 
 import re
@@ -26,21 +26,21 @@ UTC_TEXT = 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'
 EARLIEST_SQL = f"timestamptz '{EARLIEST:%Y-%m-%dT%H:%M:%SZ}'"
 
 CLAIM_RECORD_KEYS = ("progress", "cancel_requested", "found_done", "result", "result_dropped")
-"""What of a record is about one claim, and gone with the next."""
+"""The keys of `record` that belong to one claim; the next claim removes them."""
 COMPLETION_RECORD_KEYS = CLAIM_RECORD_KEYS[1:]
 
 NUMBER_ROLES = (Role.ATTEMPTS, Role.CRASHES, Role.FENCE)
 TIMESTAMP_ROLES = (Role.LEASED_UNTIL, Role.RUN_AT, Role.STARTED_AT, Role.COMPLETED_AT)
 
 HOME_COLUMNS = ("state", "worker", "token", "record", *NUMBER_ROLES, *TIMESTAMP_ROLES)
-"""What is read of the home."""
+"""The columns read from the home table."""
 
 Fragments = Mapping[str, Any]
-"""By the names that the statements have for it, what stands in them; some by what they are about."""
+"""SQL fragments by their names in the templates; some take arguments, see `LazyFragments`."""
 
 
 class LazyFragments(dict[str, str]):
-    """Fragments that are made of names: `{job_is[asked]}`."""
+    """Fragments built on access from their arguments: `{job_is[asked]}`."""
 
     def __init__(self, build: Callable[..., str]) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class LazyFragments(dict[str, str]):
 
 
 class SqlTemplates:
-    """All statements on the table of a layout, each made when it is first asked for."""
+    """All statements on the table of a layout, each built on first use."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -61,38 +61,38 @@ class SqlTemplates:
         self._key_names = [f"key_{number}" for number in range(1, len(layout.key) + 1)]
 
     def statement(self, operation: str, name: str, extra_fragments: Mapping[str, str] | None = None) -> Statement:
-        """Return a statement as the server takes it; one that says more is known by that."""
+        """Return a statement with numbered placeholders, cached by operation, name and additional fragments."""
         known = f"{operation}: {name}: {extra_fragments}"
         if known not in self._statements:
             self._statements[known] = build_statement(self.text(operation, name, extra_fragments))
         return self._statements[known]
 
     def text(self, operation: str, name: str, extra_fragments: Mapping[str, str] | None = None) -> str:
-        """Return the text of a statement, in which values are still named."""
+        """Return the text of a statement with `:name` placeholders."""
         found = raw_statements(__package__, operation)
         body = found[name] if name in found else found[f"{name} {self._mode}"]
         return fill(body, {**self.fragments, **(extra_fragments or {})})
 
     def printable_sql(self) -> Mapping[str, str]:
-        """Return the statements of each operation as they are sent, to be read, with comments."""
+        """Return the statements of each operation with comments, for reading."""
         return {operation: self._readable_file(operation) for operation in OPERATIONS if self._supports(operation)}
 
     @property
     def cursor_length(self) -> int:
-        """How many values tell where a row stands in `find`."""
+        """Number of values in a cursor of `find`."""
         return len(self._find_sort_columns) + len(self._key_names)
 
     def find_fragments(
         self, states: Iterable[State], *, is_named: bool, is_newest_first: bool, goes_on: bool
     ) -> dict[str, str]:
-        """Return what a page depends on: of which states, whether of named rows, in which order, where it begins."""
+        """Return the fragments of a page: its source, states, order and start."""
         sort_columns = [
             *self._find_sort_columns,
             *(SortColumn.of_key(each, n) for n, each in enumerate(self.layout.key, start=1)),
         ]
         wanted = sorted(set(states))
         words = ", ".join(self.layout.state_literals[each] for each in wanted)
-        # A row that the companion has not seen is queued: where that is not asked for, the companion has them all.
+        # A row without a sidecar row is queued. If the query excludes queued rows, the sidecar has all matches.
         where = f"job.{'word' if State.QUEUED in wanted else 'kept_word'} in ({words})" if wanted else "false"
         here = [f"job.{each.name}" for each in sort_columns]
         there = [f"cast(:at_{n} as {each.cast_type})" for n, each in enumerate(sort_columns, start=1)]
@@ -266,7 +266,7 @@ class SqlTemplates:
 
     @property
     def _home_alias(self) -> str:
-        """What the home is called where conditions of the user's stand."""
+        """The alias of the home table in scope of the user's conditions."""
         return self.layout.sidecar_alias if self.layout.spec.is_sidecar else self.layout.alias
 
     @property
@@ -274,7 +274,7 @@ class SqlTemplates:
         return [each for each in self._sort_columns if not each.is_priority]
 
     def _row_texts(self) -> str:
-        """Return the user's row as texts, as the server writes values to a driver: a cast may write another text."""
+        """Return the user's row as an array of texts. `concat` uses the output functions; a cast to text may not."""
         values = [f"{self.layout.outer_alias}.{quote_identifier(each.name)}" for each in self.layout.columns]
         each = ",\n  ".join(
             f"case when {value} is distinct from null then pg_catalog.concat({value}) end" for value in values
@@ -288,7 +288,7 @@ class SqlTemplates:
         return f"unnest({arrays}) as asked ({', '.join(self._key_names)})"
 
     def _select_roles(self, part: str, default_state: State | None = None) -> str:
-        """Return the roles that the home has, whatever its columns are; of a row that it has not, in a state."""
+        """Select the role columns under standard names and types; `default_state` is for rows missing in the home."""
         names = {role: f"{part}.{quote_identifier(each.name)}" for role, each in self.layout.role_columns.items()}
         state_expression = (
             names[Role.STATE]
@@ -307,12 +307,12 @@ class SqlTemplates:
         )
 
     def _record_object(self, part: str) -> str:
-        """Return what is remembered; what another hand has made of it counts as nothing."""
+        """Return the `record` column, or null if it is not a JSON object (for example edited by hand)."""
         name = f"{part}.{quote_identifier(self.layout.role_columns[Role.RECORD].name)}"
         return f"case when jsonb_typeof({name}) = 'object' then {name} end"
 
     def _utc_conversion(self, role: Role) -> str:
-        """Return what makes a moment of a column one with a time zone, and the reverse."""
+        """Return the conversion between a timestamp column without time zone and UTC; empty if not needed."""
         return " at time zone 'UTC'" if self.layout.role_columns[role].is_local else ""
 
     def _state_literal_case(self, name: str) -> str:
@@ -342,7 +342,7 @@ class SqlTemplates:
         }
 
     def _rows_in_state(self, name: str) -> str:
-        """Return where the rows of a state are; those that run are jobs whatever `where` says."""
+        """Return the FROM and WHERE of the rows in a state. Running rows are jobs even if `where` excludes them."""
         layout, state = self.layout, State(name)
         word = (
             f"{self._home_alias}.{quote_identifier(layout.role_columns[Role.STATE].name)} = "
@@ -370,7 +370,7 @@ class SqlTemplates:
         return operation != "done" or self.layout.spec.done_if is not None
 
     def _readable_file(self, operation: str) -> str:
-        """Return the file of an operation with everything in its place, but what is for the other kind of table."""
+        """Return the file of an operation with its fragments filled in, without statements for the other mode."""
         text = files(__package__).joinpath(f"{operation}.sql").read_text("utf-8")
         head, *sections = re.split(r"^(?=-- name: )", text, flags=re.MULTILINE)
         other = "mapped" if self._mode == "sidecar" else "sidecar"
@@ -380,7 +380,7 @@ class SqlTemplates:
 
 
 DEFERRED_PARTS = ("ending_of_moved",)
-"""Parts that need to be told more."""
+"""Parts that need additional fragments."""
 
 RETRY_FRAGMENTS: Fragments = {
     "is_movable": "found.state in ('failed', 'cancelled')",
@@ -395,11 +395,11 @@ CANCEL_FRAGMENTS: Fragments = {
     "end",
     "gone_by_move": "array['cancel_requested']",
 }
-"""What an operator's move depends on."""
+"""The fragments that differ between retry and cancel."""
 
 
 def fill(template: str, fragments: Fragments) -> str:
-    """Return a text with the fragments that it names, their lines as far in as the line that they stand on."""
+    """Fill a template with fragments; indent their lines like the line that contains them."""
     return "\n".join(indent(line.format(**fragments), _margin(line)) for line in template.split("\n"))
 
 

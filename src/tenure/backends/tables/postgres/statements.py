@@ -1,11 +1,11 @@
-"""Statements on a table of the user's as the server takes them: in the names of others there may be anything."""
+"""Convert `:name` placeholders to `$1`; names in the user's table may contain colons, so quotes are respected."""
 
 from tenure.backends.postgres.statements import Statement, make_statement, make_unprepared
 from tenure.core.table.condition import substitute_values
 
 
 def build_statement(text: str, *, is_prepared: bool = True) -> Statement:
-    """Return a statement that names its values as one that numbers them; what stands in quotes stays as it is."""
+    """Return a statement with numbered placeholders; text within quotes is unchanged."""
     names: list[str] = []
 
     def number(name: str) -> str:

@@ -1,6 +1,6 @@
-"""Rows that are not as our operations leave them: others changed them, or a program before us left them so.
+"""Find rows left inconsistent by other code or by an earlier program.
 
-The look is bounded: so many rows of each kind, and so long for each question.
+The checks are bounded, by number of rows and by time per query.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +20,14 @@ from tenure.core.job import FINISHED, State
 from tenure.core.table.spec import Role, quote_identifier
 
 MOST_ROWS = 10_000
-"""How many rows of each kind are counted, and how many are looked through for words that mean nothing."""
+"""Maximum number of rows to count per kind, and to check for unknown state values."""
 QUERY_TIMEOUT = 3.0
-"""Seconds for each question."""
+"""Seconds per query."""
 MOST_EXAMPLES = 3
 
 
 class StrayRows:
-    """Asks for them one kind after the other."""
+    """Runs one query for every kind of inconsistent row."""
 
     def __init__(self, admin: AdminConnection, layout: Layout, output: PostgresRelation | None) -> None:
         self._admin = admin
@@ -135,7 +135,7 @@ class StrayRows:
             yield _finding(severity, "rows", text.format(_row_count_text(keys)), remedy)
 
     def _query(self, query_name: str) -> list[tuple[Any, ...]] | None:
-        """Return what the server answers; None if that takes too long."""
+        """Run a query; return None if it times out."""
         text = raw_statements(__package__, "stray_rows")[query_name].format(**self._fragments)
         try:
             with self._admin.connection.transaction():

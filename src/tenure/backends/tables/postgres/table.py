@@ -1,4 +1,4 @@
-"""The operations on a table of the user's on PostgreSQL, each one transaction."""
+"""The operations on a user's table on PostgreSQL, each in one transaction."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from tenure.core.transitions import move_note
 
 
 class PostgresTable:
-    """A `TableStore`. It shares the connections of a store, unless it owns them; then it closes them."""
+    """A `TableStore`. Shares the connections of a store, or owns its own and closes them."""
 
     is_exclusive: ClassVar[bool] = False
 
@@ -126,13 +126,13 @@ class PostgresTable:
 
     @contextmanager
     def transaction(self, loop: AbstractEventLoop | None = None) -> Iterator[Any]:
-        """Give a connection of psycopg for the caller's statements: committed on leaving, or undone."""
+        """Yield a psycopg connection for the caller's statements; commit on exit, roll back on an exception."""
         with self._database.transactions.begin(loop) as connection:
             yield connection
 
     @contextmanager
     def join(self, connection: object) -> Iterator[PostgresTableTransactionOperations]:
-        """Give the operations that can be part of the transaction on a connection of the caller's."""
+        """Yield the operations that run in the transaction of the caller's connection."""
         with join_transaction(self._bound_table, connection) as joined:
             yield joined
 
@@ -148,12 +148,12 @@ class PostgresTable:
         return landed, claiming.read_outcome(self._bound_table, request, results[-1])
 
     def _wake_for(self, settlements: Sequence[Settlement]) -> None:
-        """Let somebody look who waits here, if claims ended so that their rows are due again."""
+        """Wake a waiting thread if a settlement requeued a row."""
         if any(each.state is State.QUEUED for each in settlements):
             self._waiter.wake()
 
 
 def open_table(url: str, shown: str, spec: TableSpec, *, clock: StoreClock | None = None) -> PostgresTable:
-    """Return a table in the database that a URL names; nothing else has to be there, and nothing is made."""
+    """Open a table in the database of a URL. The database needs no tenure schema, and none is created."""
     address = replace(address_of(url, shown), is_bare=True)
     return PostgresTable(Database(address, clock=clock), spec, is_owner=True)

@@ -1,7 +1,7 @@
-"""Wait for rows that can be claimed.
+"""Wait for claimable rows.
 
-Nobody tells of rows that the user's own code adds, so who waits looks: often while rows come, seldom more than once a
-second when none do, and sooner if it is known that a row comes due, or that a lease runs out.
+The user's code inserts rows without a notification, so waiting threads poll: often while rows arrive, about once a
+second when idle, and sooner if a row comes due or a lease expires before then.
 """
 
 import time
@@ -15,7 +15,7 @@ from tenure.errors import StoreUnavailable
 
 
 class RowWaiter:
-    """What one handle on a table needs to wait."""
+    """Waits for rows of one table; shared by all threads of a handle."""
 
     def __init__(self, bound_table: BoundTable) -> None:
         self._bound_table = bound_table
@@ -23,7 +23,7 @@ class RowWaiter:
         forking.register(self)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        """Return when a claim may find something, or when the time is over; raise if the store is away by then."""
+        """Return when a claim may find rows, or after the timeout. Raise if the last poll failed."""
         ends_at = time.monotonic() + timeout
         wait_group = self._wait_groups.group_for(queues, types)
         error: StoreUnavailable | None = None
@@ -40,18 +40,18 @@ class RowWaiter:
             raise error
 
     def wake(self) -> None:
-        """Let one of those who wait here look: rows were given back."""
+        """Wake one waiting thread to poll: rows were requeued."""
         self._wait_groups.wake(None)
 
     def close(self) -> None:
         self._wait_groups.close()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: those who wait are the parent's."""
+        """Reset: the waiting threads belong to the parent process."""
         self._wait_groups = WaitGroups()
 
     def _poll(self, wait_group: WaitGroup) -> float | None:
-        """Return in how many seconds a claim may find something; None if that is not known."""
+        """Poll; return the seconds until a claim may find rows, None if unknown."""
         poll_query = self._bound_table.build_query("wait", "poll", {"since": wait_group.notified_until, "scan": SCAN})
         ((claimable_in, wait_group.notified_until),) = self._bound_table.execute([poll_query], may_repeat=False)
         return None if claimable_in is None else float(claimable_in)

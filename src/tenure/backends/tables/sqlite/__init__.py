@@ -1,4 +1,4 @@
-"""Tables of the user's own in a SQLite file."""
+"""User tables in a SQLite file."""
 
 from tenure.backends.tables.sqlite.table import SQLiteTable, open_table
 

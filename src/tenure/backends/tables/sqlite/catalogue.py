@@ -1,6 +1,6 @@
-"""What a file says of a table: its kind, its columns with their declared types, its indexes.
+"""Read a table from the catalogue of a file: kind, columns with declared types, indexes.
 
-Names are the same if SQLite takes them for the same: whatever their case.
+Names are compared as SQLite compares them, ignoring case.
 """
 
 import re
@@ -21,7 +21,7 @@ GENERATED_KINDS = frozenset({2, 3})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SQLiteColumn:
-    """A column as it was declared."""
+    """A column as declared."""
 
     name: str
     type: str
@@ -33,7 +33,7 @@ class SQLiteColumn:
 
     @property
     def affinity(self) -> str:
-        """What SQLite makes of the declared type, by its own rules."""
+        """The type affinity that SQLite derives from the declared type."""
         declared = self.type.upper()
         if "INT" in declared:
             return "integer"
@@ -58,7 +58,7 @@ class ExistingIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SQLiteRelation:
-    """A table, or what has a name like one."""
+    """A table, view or virtual table."""
 
     name: str
     kind: str
@@ -73,7 +73,7 @@ class SQLiteRelation:
         return [each.name for each in self.columns]
 
     def is_unique(self, columns: Iterable[str]) -> bool:
-        """Tell whether no two rows have the same values here."""
+        """Return whether a unique key guarantees that two rows differ in these columns."""
         wanted = {fold_name(name) for name in columns}
         key = {fold_name(each.name) for each in self.columns if each.key_position}
         found = [{fold_name(str(name)) for name in each.columns} for each in self.indexes if _is_unique_key(each)]
@@ -82,7 +82,7 @@ class SQLiteRelation:
 
 @lru_cache(maxsize=4_096)
 def fold_name(name: str) -> str:
-    """Return a name as SQLite compares it: small and capital letters are the same, if they are of ASCII."""
+    """Return a name in the form that SQLite compares: ASCII letters in lower case."""
     return re.sub("[A-Z]+", lambda capitals: capitals[0].lower(), name)
 
 
@@ -96,7 +96,7 @@ def schema_version(db: sqlite3.Connection) -> int:
 
 
 def read_table(db: sqlite3.Connection, spec: TableSpec) -> SQLiteRelation:
-    """Return the user's table, or raise with the names that are near."""
+    """Return the user's table. If it does not exist, raise with similar names."""
     if spec.schema is not None and not is_same_name(spec.schema, "main"):
         raise ConfigurationError(
             f"table {spec.display_name!r} is not in schema main, but a claim needs the write lock of the file; "
@@ -112,7 +112,7 @@ def read_table(db: sqlite3.Connection, spec: TableSpec) -> SQLiteRelation:
 
 
 def read_relation(db: sqlite3.Connection, name: str) -> SQLiteRelation | None:
-    """Return what has this name, or None."""
+    """Return the table or view with this name, or None."""
     things = {fold_name(each): (kind, each, text) for kind, each, text in db.execute(CATALOGUE_STATEMENTS["things"])}
     if fold_name(name) not in things:
         return None
@@ -127,7 +127,7 @@ def read_relation(db: sqlite3.Connection, name: str) -> SQLiteRelation | None:
 
 
 def read_triggers(db: sqlite3.Connection, name: str) -> list[tuple[str, str]]:
-    """Return the name and the text of each trigger on a table."""
+    """Return the names and SQL texts of the triggers on a table."""
     return db.execute(CATALOGUE_STATEMENTS["triggers"], {"table": name}).fetchall()
 
 

@@ -1,4 +1,4 @@
-"""Claim and extend."""
+"""Claim rows and extend leases."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def claim(write: WriteTransaction, layout: Layout, request: ClaimRequest) -> Cla
     found: list[KeyValues] = read_tolerantly(
         write.db, lambda: write.fetch_all(fill_statement(layout, "claim", "free"), values)
     )
-    # A text that is no UTF-8 cannot be named again.
+    # A key that is not valid UTF-8 has no id that could be read back.
     keys = [key for key in found if layout.keys.key_of(layout.keys.id_of(key)) is not None]
     for key in keys:
         _take(write, layout, key, request)
@@ -50,7 +50,7 @@ def extend(write: WriteTransaction, layout: Layout, extension: Extension) -> Hol
 
 
 def ensure_sidecar_row(write: WriteTransaction, layout: Layout, key: KeyValues) -> None:
-    """Have something kept of a row: a companion has no row for one that nobody took or moved."""
+    """Create the sidecar row if it does not exist: the sidecar table has no row before the first claim or move."""
     if layout.spec.is_sidecar:
         write.execute(fill_statement(layout, "claim", "begin"), layout.values(key))
 

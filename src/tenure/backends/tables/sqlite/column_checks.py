@@ -1,4 +1,4 @@
-"""Whether a table fits its description: the layout, and what keeps it from being used, each with its remedy."""
+"""Check the columns of a table against its description: build the layout, and report problems with remedies."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ from tenure.core.table.spec import USER_TABLE_ROLES, Role, TableSpec, quote_iden
 from tenure.errors import ConfigurationError
 
 CLAIM_ROLES = (Role.STATE, Role.LEASED_UNTIL, Role.FENCE, Role.TOKEN)
-"""Without these nothing is claimed, whatever else is given up."""
+"""The roles that every claim needs. `migrate` adds them first."""
 
 ADDED_ROLES = (*CLAIM_ROLES, *(role for role in Role if role not in {*CLAIM_ROLES, Role.CREATED_AT}))
-"""The roles whose columns `migrate` adds, if they are missing."""
+"""The roles whose columns `migrate` adds if they are missing."""
 
 NULLABLE_ROLES = (
     Role.LEASED_UNTIL,
@@ -36,7 +36,7 @@ NULLABLE_ROLES = (
     Role.COMPLETED_AT,
     Role.RECORD,
 )
-"""The roles whose columns are emptied at times."""
+"""The roles whose columns tenure sets to null."""
 
 INTEGER_ROLES = frozenset({Role.ATTEMPTS, Role.CRASHES, Role.FENCE, Role.PRIORITY})
 TEXT_ROLES = frozenset({Role.TOKEN, Role.WORKER, Role.ERROR, Role.RECORD})
@@ -45,7 +45,7 @@ MIGRATE_REMEDY = "call migrate(), or run the output of `tenure sql schema`"
 
 
 def read_layout(db: sqlite3.Connection, spec: TableSpec) -> Layout:
-    """Return the layout of a table as it is now, or raise if it cannot be told."""
+    """Return the current layout of a table. Raise if the table or a named column does not exist."""
     table = read_table(db, spec)
     companion = None if spec.companion is None else read_relation(db, spec.companion)
     if companion is not None and companion.kind != "table":
@@ -74,7 +74,7 @@ def read_layout(db: sqlite3.Connection, spec: TableSpec) -> Layout:
 
 
 def check_conditions(db: sqlite3.Connection, layout: Layout) -> None:
-    """Raise for a condition of the user's that the file cannot make anything of."""
+    """Raise for a user's condition that SQLite cannot compile."""
     for option in ("where", "done_if"):
         source = f"main.{quote_identifier(layout.table.name)} as {quote_identifier(layout.spec.name)}"
         text = f"explain select 1 from {source} where {user_condition(layout, option)}"  # noqa: S608 - the names are quoted
@@ -90,7 +90,7 @@ def check_conditions(db: sqlite3.Connection, layout: Layout) -> None:
 
 
 def _reject_unknown_columns(table: SQLiteRelation, spec: TableSpec) -> None:
-    """Raise for a column that is named and not there, unless `migrate` adds it."""
+    """Raise for a named column that does not exist and that `migrate` does not add."""
     named = [
         *(("id", name) for name in spec.key),
         *(("order_by", each.column) for each in spec.order_by),
@@ -107,7 +107,7 @@ def _reject_unknown_columns(table: SQLiteRelation, spec: TableSpec) -> None:
 
 
 def _is_user_column(spec: TableSpec, role: Role) -> bool:
-    """Tell whether only the user can make the column of a role."""
+    """Return whether `migrate` does not add the column of a role."""
     return role is Role.CREATED_AT or (spec.is_sidecar and role in USER_TABLE_ROLES)
 
 

@@ -1,7 +1,7 @@
-"""Check constraints that refuse a word for a state.
+"""Find check constraints that reject a state value.
 
-Each is evaluated over one made-up row that has the word and nothing else, as the file itself would: what it then cannot
-tell, it allows.
+Each constraint is evaluated on a synthetic row that has only the state value. As in SQLite itself, a constraint that
+evaluates to null accepts the row.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from tenure.core.table.spec import Role, quote_identifier
 
 
 def rejected_states(db: sqlite3.Connection, layout: Layout) -> Iterator[tuple[State, str]]:
-    """Yield each state whose word a constraint refuses, with the text of that."""
+    """Yield each state whose value a constraint rejects, with the text of the constraint."""
     column = layout.column(Role.STATE)
     if column is None or layout.home is None:
         return
@@ -34,7 +34,7 @@ def rejected_states(db: sqlite3.Connection, layout: Layout) -> Iterator[tuple[St
 
 
 def check_expressions(text: str) -> Iterator[str]:
-    """Yield what stands in each `check (…)` of a table's text, with its parentheses."""
+    """Yield the expression of each `check (…)` in a `create table` statement, with parentheses."""
     found = [each for each in tokenize(text) if each.kind != "comment"]
     for position, each in enumerate(found):
         if each.kind == "plain" and each.text.lower() == "check":
@@ -42,7 +42,7 @@ def check_expressions(text: str) -> Iterator[str]:
 
 
 def _first_parenthesised(following: list[Token]) -> str:
-    """Return the first parenthesis, whole."""
+    """Return the first complete parenthesised expression."""
     depth, text = 0, ""
     for each in following:
         depth += {"(": 1, ")": -1}.get(each.text, 0) if each.kind == "mark" else 0

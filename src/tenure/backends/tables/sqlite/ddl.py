@@ -1,4 +1,4 @@
-"""What `migrate` makes: missing columns or the companion, indexes, and leases for what was left running."""
+"""DDL of `migrate`: missing columns or the sidecar table, indexes, and leases for running rows without a lease."""
 
 import difflib
 import math
@@ -18,7 +18,7 @@ from tenure.core.table.spec import Role, TableSpec, quote_identifier
 from tenure.errors import ConfigurationError
 
 TYPO_CUTOFF, STATE_TYPO_CUTOFF = 0.85, 0.7
-"""How alike two names are that are taken for one and a slip of it."""
+"""Similarity from which a name counts as a typo of another name."""
 
 COUNTER_DEFINITION = "integer not null default 0"
 COLUMN_DEFINITIONS = {
@@ -30,7 +30,7 @@ COLUMN_DEFINITIONS = {
 
 
 def schema_statements(layout: Layout) -> list[str]:
-    """Return all that `migrate` makes, whether it is there or not; a column of the user's own only if it is not."""
+    """Return everything that `migrate` creates, present or not; a column that the user named only if it is missing."""
     if layout.spec.is_sidecar:
         return [_create_sidecar_statement(layout), *(each.create_statement() for each in required_indexes(layout))]
     is_ours = [role for role in _added_roles(layout) if role not in layout.spec.columns and role is not Role.STATE]
@@ -44,7 +44,7 @@ def schema_statements(layout: Layout) -> list[str]:
 def pending_statements(
     db: sqlite3.Connection, layout: Layout, now: int, adopt_running_after: float | None = None
 ) -> list[str]:
-    """Return what `migrate` is to run."""
+    """Return the statements that `migrate` runs."""
     reject_typos(layout)
     statements = [*_missing_statements(layout), *(each.create_statement() for each in missing_indexes(db, layout))]
     if adopt_running_after is not None:
@@ -54,7 +54,7 @@ def pending_statements(
 
 
 def run_statement(db: sqlite3.Connection, spec: TableSpec, statement: str) -> None:
-    """Run one of these statements, or raise for rows that stand against it."""
+    """Run a statement of `migrate`. Raise if rows violate the unique index of the output."""
     try:
         db.execute(statement)
     except sqlite3.IntegrityError as exc:
@@ -67,7 +67,7 @@ def run_statement(db: sqlite3.Connection, spec: TableSpec, statement: str) -> No
 
 
 def reject_typos(layout: Layout) -> None:
-    """Raise before a column is added whose name is very near to that of one that is there."""
+    """Raise for a column to add whose name looks like a typo of an existing column."""
     if layout.spec.is_sidecar:
         return
     used_names = {fold_name(str(layout.spec.column(role))) for role in Role} | {
@@ -123,7 +123,7 @@ def _create_sidecar_statement(layout: Layout) -> str:
 
 
 def _key_type(column: SQLiteColumn) -> str:
-    """Return a type that compares as that of the user's column does."""
+    """Return a type with the same affinity as the user's column, so that keys compare equal."""
     return "uuid" if column.affinity == "numeric" else column.affinity
 
 

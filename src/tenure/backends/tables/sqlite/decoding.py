@@ -1,6 +1,6 @@
-"""Texts of the user's that are no UTF-8: SQLite keeps any bytes, and one such row must not stand in the way of all.
+"""Read text that is not valid UTF-8. SQLite stores any bytes, and one invalid row must not block all rows.
 
-What cannot be decoded becomes surrogates, as in names of files: `encode(errors="surrogateescape")` gives the bytes.
+Invalid bytes become surrogates, as in file names: `encode(errors="surrogateescape")` returns the bytes.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ DECODE_ERROR = "Could not decode to UTF-8"
 
 
 def read_tolerantly(db: sqlite3.Connection, action: Callable[[], T]) -> T:
-    """Do what reads rows, and if they have such texts do it again so that they are read."""
+    """Run `action`, which reads rows. If a text is not valid UTF-8, run it again with surrogates."""
     try:
         return action()
     except sqlite3.OperationalError as exc:

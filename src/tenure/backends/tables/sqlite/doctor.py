@@ -1,6 +1,6 @@
-"""What is wrong with a table or remarkable about it, each with its remedy.
+"""Check a table: report problems with their remedies, without changing anything.
 
-Nothing is written. What is found in the rows is counted up to a bound.
+Counts of rows stop at a limit.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ LEASE_STORAGE_CLASSES = {"text": "'text'", "whole": "'integer', 'real'", "fracti
 
 
 def check(db: sqlite3.Connection, spec: TableSpec) -> list[Finding]:
-    """Return what was found, the gravest first."""
+    """Return the findings, most severe first."""
     try:
         layout = read_layout(db, spec)
     except ConfigurationError as exc:
@@ -224,7 +224,7 @@ def _query(db: sqlite3.Connection, layout: Layout, statement_name: str, **fragme
 
 
 def _describe_rows(number: int, id: object) -> str:
-    """Return how many rows have something, and which is one of them."""
+    """Return the number of rows with an example id, and the verb."""
     return f"{_count_rows(number)} (such as {id!r}) {'has' if number == 1 else 'have'}"
 
 

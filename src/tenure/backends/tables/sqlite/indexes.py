@@ -1,7 +1,7 @@
-"""The indexes of a table: for the claim, the filter, leases and tokens, what was found done, and the output.
+"""The indexes of a table: for claims, the filter, leases, tokens, rows found done, and the output.
 
-An index is there if one has its definition, under whatever name. None is dropped: another description of the table,
-with another order, may live by it.
+An index counts as present if any index has the same definition, under any name. No index is dropped: another
+description of the same table, with another order, may need it.
 """
 
 import re
@@ -21,12 +21,12 @@ from tenure.errors import ConfigurationError
 CREATE_INDEX_PATTERN = re.compile(
     r"""create\s+(unique\s+)?index\s+(?:"(?:[^"]|"")*"|\[[^\]]*\]|`[^`]*`|\w+)\s+on\s+(.*)""", re.IGNORECASE | re.DOTALL
 )
-"""An index as the file remembers it: whether it is unique, and its definition."""
+"""Matches a stored `create index` statement: whether it is unique, and its definition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedIndex:
-    """An index to be made; all but its name is as it stands in the statement."""
+    """An index to create. All fields except the name are SQL text."""
 
     name: str
     table: str
@@ -51,7 +51,7 @@ class PlannedIndex:
 
 
 def missing_indexes(db: sqlite3.Connection, layout: Layout) -> Iterator[PlannedIndex]:
-    """Yield the indexes that a table lacks."""
+    """Yield the missing indexes of a table."""
     rows = db.execute(load_templates(__package__, "ddl")["indexes"]).fetchall()
     names = {fold_name(name) for name, _ in rows}
     definitions = {
@@ -66,7 +66,7 @@ def missing_indexes(db: sqlite3.Connection, layout: Layout) -> Iterator[PlannedI
 
 
 def required_indexes(layout: Layout) -> Iterator[PlannedIndex]:
-    """Yield the indexes that a table is to have."""
+    """Yield all indexes that a table needs."""
     spec = layout.spec
     name = spec.companion or layout.table.name
     kept, prefix = quote_identifier(name), name if name.startswith("tenure_") else f"tenure_{name}"
@@ -96,7 +96,7 @@ def required_indexes(layout: Layout) -> Iterator[PlannedIndex]:
 
 
 def filter_columns(layout: Layout) -> list[str]:
-    """Return the columns that `where` compares with one value each, if it does nothing else."""
+    """Return the columns that `where` compares with single values; an empty list if `where` has other conditions."""
     found = [layout.table.column(name) for name in equal_columns(layout.spec.where)]
     names = [each.name for each in found if each is not None]
     state = str(layout.spec.column(Role.STATE))
@@ -104,7 +104,7 @@ def filter_columns(layout: Layout) -> list[str]:
 
 
 def duplicates_query(output: OutputLocation) -> str:
-    """Return the query that finds rows of the output which keep the unique index from being made."""
+    """Return the query that lists the output rows which violate the unique index."""
     columns = ", ".join(map(quote_identifier, output.columns))
     has_values = " and ".join(f"{quote_identifier(name)} is not null" for name in output.columns)
     table = f"main.{quote_identifier(output.table)}"

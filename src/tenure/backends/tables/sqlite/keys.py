@@ -1,6 +1,6 @@
-"""From the key of a row to the id of a job, and back.
+"""Convert the key of a row to the id of a job, and back.
 
-An id is read only in the one way in which it is written, so that a row has one id.
+Only the canonical form of an id is valid, so a row has exactly one id.
 """
 
 import json
@@ -19,7 +19,7 @@ KeyValues = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The columns of a key, whole numbers or texts."""
+    """The columns of a key: integers or text."""
 
     columns: tuple[SQLiteColumn, ...]
 
@@ -28,7 +28,7 @@ class Keys:
         return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
 
     def key_of(self, id: str) -> KeyValues | None:
-        """Return the key that an id means, or None for one that no row can have."""
+        """Return the key for an id, or None if no row can have this id."""
         if checks.replace_unstorable(id) != id:
             return None
         texts = [id] if len(self.columns) == 1 else _parse_list(id)
@@ -39,12 +39,12 @@ class Keys:
 
 
 def is_usable(column: SQLiteColumn) -> bool:
-    """Tell whether ids can be made of a column: of whole numbers, or of texts."""
+    """Return whether a column can be part of a key: integers or text."""
     return column.affinity in {"integer", "text"} or column.type.upper() == "UUID"
 
 
 def storage_class_of(column: SQLiteColumn) -> str:
-    """Return which values of a column can be a key: what `typeof` calls them."""
+    """Return the `typeof` of the values that a key column may have."""
     return "integer" if column.affinity == "integer" else "text"
 
 

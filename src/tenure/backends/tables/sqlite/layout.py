@@ -1,7 +1,7 @@
-"""What a table's description and its catalogue give together: which column plays which role, and in which form.
+"""The layout of a table: the column of each role, and its format, from the description and the catalogue.
 
-This is the one place that knows a table whose columns play the roles from one with a companion. The table that is
-*kept* has the roles: the user's own, or the companion.
+Only this module and `sql_templates` distinguish a mapped table from a table with a sidecar. The **home** is the table
+with the role columns: the user's table, or the sidecar table. The SQL templates call the home `{kept}`.
 """
 
 import re
@@ -20,7 +20,7 @@ from tenure.core.table.spec import USER_TABLE_ROLES, Order, Role, TableSpec, quo
 
 @dataclass(frozen=True, slots=True)
 class SortTerm:
-    """What rows are sorted by: a column of the user's, or whether that has no value."""
+    """A sort expression: a column of the user's table, or `column is null`."""
 
     column: str
     is_descending: bool = False
@@ -36,7 +36,7 @@ class SortTerm:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """A table as it is. What keeps it from being used is among the findings."""
+    """A table as found in the file. The findings contain the errors that prevent claims."""
 
     spec: TableSpec
     table: SQLiteRelation
@@ -45,7 +45,7 @@ class Layout:
     findings: tuple[Finding, ...]
     schema_version: int
     statements: dict[str, str] = field(default_factory=dict)
-    """Statements that were made for it."""
+    """Cache of filled SQL templates."""
 
     @property
     def faults(self) -> list[Finding]:
@@ -53,30 +53,30 @@ class Layout:
 
     @property
     def home(self) -> SQLiteRelation | None:
-        """The table that has the roles; None if it is not there yet."""
+        """The table with the role columns; None if the sidecar table does not exist yet."""
         return self.companion if self.spec.is_sidecar else self.table
 
     @cached_property
     def user_columns(self) -> list[SQLiteColumn]:
-        """The user's own columns: all but those that tenure added."""
+        """The user's columns, without the columns that tenure added."""
         if self.spec.is_sidecar:
             return list(self.table.columns)
         added = {fold_name(str(self.spec.column(role))) for role in Role if role not in self.spec.columns} - {"state"}
         return [each for each in self.table.columns if fold_name(each.name) not in added]
 
     def column(self, role: Role) -> SQLiteColumn | None:
-        """Return the column that plays a role, if it is there."""
+        """Return the column of a role, or None if it does not exist."""
         name = self.spec.column(role)
         relation = self.table if role in USER_TABLE_ROLES else self.home
         return None if name is None or relation is None else relation.column(name)
 
     def state_literal(self, state: State) -> str:
-        """Return the word for a state as a literal, so that partial indexes match."""
+        """Return the value of a state as a literal: a parameter would not match partial indexes."""
         return quote_literal(self.spec.state_values[state])
 
     @cached_property
     def states(self) -> dict[Any, State]:
-        """The states by what is read from the column: a number may stand there as text, and the reverse."""
+        """The states by column value. The affinity of the column may turn a number into text, or text into a number."""
         words = {word: state for state, word in self.spec.state_values.items()}
         texts = {str(word): state for word, state in words.items()}
         numbers = {int(text): state for text, state in texts.items() if re.fullmatch("-?[0-9]+", text)}
@@ -85,16 +85,16 @@ class Layout:
         return {**beside, **words}
 
     def encode_timestamp(self, role: Role, at: int | None) -> str | int | float | None:
-        """Return a moment as the column of a role keeps it."""
+        """Convert a timestamp to the format of a role's column."""
         return encode_timestamp(timestamp_format(self.column(role)), role, at)
 
     def encode_now(self, now: int) -> str | int | float:
-        """Return the present moment, to be compared with leases."""
+        """Return the current time for comparison with leases."""
         return encode_now(timestamp_format(self.column(Role.LEASED_UNTIL)), now)
 
     @cached_property
     def order(self) -> list[SortTerm]:
-        """The order in which rows are shown; it ends with the key, so no two rows have the same place."""
+        """The order of `find`. The key comes last, so no two rows have the same position."""
         created_at = self.spec.columns.get(Role.CREATED_AT)
         by = self.spec.order_by or (() if created_at is None else (Order(created_at),))
         named = {fold_name(each.column) for each in by}
@@ -110,11 +110,11 @@ class Layout:
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """The values that the user's conditions name."""
+        """The parameter values of the user's conditions."""
         return {f"param_{name}": encode_value(f"params[{name!r}]", value) for name, value in self.spec.params.items()}
 
     def values(self, key: KeyValues = (), **values: Any) -> dict[str, Any]:
-        """Return the values of a statement; those of the user's conditions are always among them."""
+        """Return the parameter values of a statement, always including those of the user's conditions."""
         return {**self.params, **{f"key_{n}": each for n, each in enumerate(key)}, **values}
 
     def _sort_columns(self, order: Order) -> Sequence[SortTerm]:

@@ -1,4 +1,4 @@
-"""What is done to rows by hand."""
+"""Retry and cancel rows for an operator."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def move(write: WriteTransaction, layout: Layout, id: str, move: Move, note: str
 
 
 def _apply_move(write: WriteTransaction, layout: Layout, stored: StoredRow, move: Move, record: RowRecord) -> State:
-    """Move a row that may be moved; return where it is then."""
+    """Apply an allowed move; return the new state."""
     note = record.last_note
     if move is Move.RETRY:
         run_at = layout.encode_timestamp(Role.RUN_AT, write.now)
@@ -50,7 +50,7 @@ def _apply_move(write: WriteTransaction, layout: Layout, stored: StoredRow, move
 
 
 def _set_retry_columns(write: WriteTransaction, layout: Layout, stored: StoredRow) -> None:
-    """Set the columns of the user's that a retry sets."""
+    """Set the user's columns listed in `on_retry`."""
     if not (columns := layout.spec.on_retry):
         return
     values = {f"set_{n}": encode_value(f"on_retry[{name!r}]", value) for n, (name, value) in enumerate(columns.items())}

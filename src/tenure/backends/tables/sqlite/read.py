@@ -1,4 +1,4 @@
-"""What is only read: find, stats, standing, and what a waiting claim looks at."""
+"""Read operations: find, stats, explain, and the poll of a waiting claim."""
 
 import json
 import sqlite3
@@ -20,7 +20,7 @@ from tenure.core.table.spec import Role, quote_identifier
 
 
 def find(db: sqlite3.Connection, layout: Layout, query: Query, now: int) -> Page:
-    """Return the jobs that match among the next `SCAN`, at most a page full."""
+    """Return the matching jobs among the next `SCAN` rows, at most one page."""
     label = layout.spec.label
     if any(names is not None and label not in names for names in (query.queues, query.types)) or query.key is not None:
         return Page(jobs=[], cursor=None)
@@ -99,7 +99,7 @@ def explain(
 
 
 def claimable_in(db: sqlite3.Connection, layout: Layout, now: int) -> float | None:
-    """Return in how many seconds a claim may find something; 0 is now, None is not as things are."""
+    """Return the seconds until a claim may find a row: 0 for now, None if no row will become due or expire."""
     values = layout.values(now=format_timestamp(now))
     (is_free,) = db.execute(fill_statement(layout, "wait", "is free"), values).fetchone()
     if is_free:
@@ -111,7 +111,7 @@ def claimable_in(db: sqlite3.Connection, layout: Layout, now: int) -> float | No
 
 
 def _query_condition(layout: Layout, query: Query) -> str:
-    """Return what of a query the file can tell: the rest is decided on the job."""
+    """Return the conditions of a query that SQL can check; `_matches_query` checks the rest on the row."""
     row, kept = table_aliases(layout)
     conditions = ["1"]
     if query.states is not None:
@@ -132,7 +132,7 @@ def _query_keys(layout: Layout, query: Query) -> str | None:
 
 
 def _matches_query(stored: StoredRow, query: Query, now: int) -> bool:
-    """Tell whether every condition of a query holds that was not asked of the file."""
+    """Check the conditions of a query that the SQL statement does not contain."""
     if stored.state is None or (query.ids is not None and stored.id not in query.ids):
         return False
     if query.worker is not None and stored.display_worker != query.worker:
@@ -148,7 +148,7 @@ def _matches_query(stored: StoredRow, query: Query, now: int) -> bool:
 
 
 def _finished_or_created_at(stored: StoredRow) -> int:
-    """Return when a row finished, or if it did not came."""
+    """Return when a row finished; for an unfinished row, when it was created."""
     at = stored.completed_at if stored.state in FINISHED else None
     return at or stored.created_at or 0
 

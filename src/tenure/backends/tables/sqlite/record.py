@@ -1,4 +1,4 @@
-"""What has no column of its own: history, progress, result, and what was asked for or found."""
+"""The `record` column: history, progress, result, a requested cancel, and whether the work was found done."""
 
 import json
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ class RowRecord:
     dropped: int = 0
 
     def for_new_claim(self) -> "RowRecord":
-        """Return what a claim leaves of it: the history."""
+        """Return the record for a new claim: only the history stays."""
         return RowRecord(history=self.history, dropped=self.dropped)
 
     def with_line(self, line: Ending) -> "RowRecord":
-        """Return it with one more line in the history, of which the last are kept."""
+        """Append a line to the history, and drop the oldest lines beyond `HISTORY_KEPT`."""
         lines = (*self.history, line)
         kept = lines[-HISTORY_KEPT:]
         return replace(self, history=kept, dropped=self.dropped + len(lines) - len(kept))
@@ -37,13 +37,13 @@ class RowRecord:
 
     @property
     def last_error(self) -> str | None:
-        """What the last claim that ended with an error said."""
+        """The error of the last claim that ended with an error."""
         errors = (each.error for each in reversed(self.history) if each.outcome is not Outcome.OPERATOR)
         return next((each for each in errors if each is not None), None)
 
     @property
     def last_note(self) -> str | None:
-        """What the last line of the history that says something says."""
+        """The text of the last history line that has one, including lines of operators."""
         return next((each.error for each in reversed(self.history) if each.error is not None), None)
 
     @property
@@ -51,7 +51,7 @@ class RowRecord:
         return None if self.result is None else decode(self.result)
 
     def to_json(self) -> str | None:
-        """Return it as it is stored; None if there is nothing in it."""
+        """Encode the record as JSON; None if it is empty."""
         progress = self.progress
         content: dict[str, Any] = {
             "cancel_requested": self.cancel_requested or None,
@@ -70,7 +70,7 @@ EMPTY_RECORD = RowRecord()
 
 
 def decode_record(text: object) -> RowRecord:
-    """Return what is stored; what was damaged by another hand counts as nothing."""
+    """Decode a record. A value that is not a valid record (for example edited by hand) counts as empty."""
     if text is None:
         return EMPTY_RECORD
     try:

@@ -1,4 +1,4 @@
-"""Rows of the user's table, with what is kept of them, as values of the core."""
+"""Convert rows of the user's table, with their role columns, to jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ EARLIEST_TIME = to_microseconds(EARLIEST)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRow:
-    """A row and what is kept of it. Without a state it is no job; moments are in microseconds.
+    """A row with its role columns. A row without a state is not a job. Timestamps are in microseconds.
 
-    `has_companion` is whether a companion table has a row for it.
+    `has_sidecar_row` is whether the sidecar table has a row for the same key.
     """
 
     id: str
@@ -47,20 +47,20 @@ class StoredRow:
 
     @property
     def is_job(self) -> bool:
-        """Whether it is shown: what `where` does not choose is not, unless it runs, or a companion has it."""
+        """Whether the row is a job: `where` matches, or the row is running or has a sidecar row."""
         is_shown = self.matches_where or self.has_sidecar_row or self.state is State.RUNNING
         return self.state is not None and is_shown
 
     @property
     def display_run_at(self) -> int:
-        """When it was due; without a moment of its own, when it came, or since ever."""
+        """When the row became due; without `run_at`, when it was created, or else `EARLIEST_TIME`."""
         if self.run_at is not None:
             return self.run_at
         return EARLIEST_TIME if self.created_at is None else self.created_at
 
     @property
     def display_worker(self) -> str | None:
-        """Who holds it, or completed it."""
+        """The worker that holds or completed the row."""
         return self.worker if self.state in {State.RUNNING, State.COMPLETED} else None
 
     def is_due(self, now: int) -> bool:
@@ -71,7 +71,7 @@ class StoredRow:
 
 
 def decode_row(layout: Layout, values: Sequence[Any]) -> StoredRow:
-    """Return what was read of a row, in the order of `wording`."""
+    """Build a row from a result, in the column order of `sql_templates`."""
     width = len(layout.spec.key)
     key, (has_companion, is_chosen), rest = tuple(values[:width]), values[width : width + 2], values[width + 2 :]
     roles = dict(zip(ROLES, rest, strict=False))
@@ -99,7 +99,7 @@ def decode_row(layout: Layout, values: Sequence[Any]) -> StoredRow:
 
 
 def find_row(write: WriteTransaction, layout: Layout, id: str) -> StoredRow | None:
-    """Return the row of an id, job or not; None if there is none."""
+    """Return the row of an id, whether it is a job or not; None if there is no row."""
     key = layout.keys.key_of(id)
     return None if key is None else read_row(write, layout, key)
 
@@ -107,7 +107,7 @@ def find_row(write: WriteTransaction, layout: Layout, id: str) -> StoredRow | No
 def read_row(write: WriteTransaction, layout: Layout, key: KeyValues) -> StoredRow | None:
     found = read_tolerantly(write.db, lambda: write.fetch_one(fill_statement(layout, "row", "row"), layout.values(key)))
     stored = None if found is None else decode_row(layout, found)
-    # A column may take other texts for the same; an id is of the row that has exactly it.
+    # A collation may treat other texts as equal; an id matches only the row with exactly this key.
     return stored if stored is not None and stored.key == key else None
 
 

@@ -1,4 +1,4 @@
-"""The end of a claim: by its holder, or by the reaper."""
+"""End claims: settle for the holder, or reap."""
 
 import logging
 import sqlite3
@@ -20,7 +20,7 @@ from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is
 log = logging.getLogger(__name__)
 
 UNKNOWN_WORKER = "unknown"
-"""Who holds a row that runs without telling by whom: another hand made it so."""
+"""The worker of a running row without a worker name: other code set the state."""
 
 
 def settle(write: WriteTransaction, layout: Layout, settlements: Sequence[Settlement]) -> list[bool]:
@@ -47,7 +47,7 @@ def reap_worker(
 
 
 def is_done(write: WriteTransaction, layout: Layout, stored: StoredRow) -> bool:
-    """Tell whether the work of a row shows."""
+    """Return whether `done_if` holds for a row."""
     if layout.spec.done_if is None:
         return False
     (is_there,) = write.fetch_one(fill_statement(layout, "row", "is done"), layout.values(stored.key))
@@ -55,7 +55,7 @@ def is_done(write: WriteTransaction, layout: Layout, stored: StoredRow) -> bool:
 
 
 def changed_row(cursor: sqlite3.Cursor) -> bool:
-    """Tell whether a row was written: a trigger of the user's may have had it left as it was."""
+    """Return whether the statement changed a row: a trigger may skip the update."""
     return cursor.rowcount > 0
 
 
@@ -75,10 +75,10 @@ def _settle(write: WriteTransaction, layout: Layout, settlement: Settlement) -> 
 
 
 def _has_landed_before(stored: StoredRow, settlement: Settlement) -> bool:
-    """Tell whether this very settlement landed before."""
+    """Return whether the same settlement landed before."""
     hold = settlement.hold
     if settlement.outcome is Outcome.COMPLETED:
-        # One with a lease still was made so by another hand, which is no completion of this claim.
+        # A completed row with a lease was set by other code, which does not complete this claim.
         is_whole = stored.leased_until is None and stored.completed_at is not None
         return stored.state is State.COMPLETED and is_whole and (stored.fence, stored.token) == (hold.fence, hold.token)
     return stored.record.has_line(settlement.outcome, hold.fence, hold.token)
@@ -126,7 +126,7 @@ def _expire(
     try:
         is_recovered = is_done(write, layout, stored)
     except sqlite3.OperationalError as exc:
-        # This row has to wait until that is mended; what is due does not.
+        # The row stays running until the user fixes done_if; due rows are claimed meanwhile.
         log.error("cannot reap row %s of %s: done_if failed: %s", stored.id, layout.spec.display_name, exc)  # noqa: TRY400
         return None
     if is_recovered:
@@ -142,7 +142,7 @@ def _expire(
 
 
 def _recover(write: WriteTransaction, layout: Layout, stored: StoredRow, note: str) -> bool:
-    """Complete a row whose holder died after the work was done."""
+    """Complete an expired row whose work is already done."""
     record = replace(
         stored.record.with_line(_history_line(write, stored, Outcome.EXPIRED, note)),
         cancel_requested=False,
@@ -159,7 +159,7 @@ def _recover(write: WriteTransaction, layout: Layout, stored: StoredRow, note: s
 
 
 def _release(write: WriteTransaction, layout: Layout, stored: StoredRow) -> Reaped | None:
-    """Release a row that a dead worker had not begun."""
+    """Release a row that a dead worker had not started."""
     state = next_state(Outcome.RELEASED, cancel_requested=stored.record.cancel_requested)
     after = replace(stored, attempts=stored.attempts + RULES[Outcome.RELEASED].attempts)
     has_ended = _end_claim(write, layout, after, Outcome.RELEASED, state)
@@ -170,7 +170,7 @@ def _release(write: WriteTransaction, layout: Layout, stored: StoredRow) -> Reap
 def _end_claim(
     write: WriteTransaction, layout: Layout, stored: StoredRow, outcome: Outcome, state: State, error: str | None = None
 ) -> bool:
-    """End a claim that did not complete; `stored` says what the row is to have afterwards."""
+    """End a claim without completing the row. `stored` has the new attempts and crashes."""
     record = replace(stored.record.with_line(_history_line(write, stored, outcome, error)), cancel_requested=False)
     values = layout.values(
         stored.key,

@@ -1,4 +1,4 @@
-"""Where a row stands in an order, and what lies beyond it: pages, and what is ahead."""
+"""Positions in a sort order: cursors of pages, and the condition for rows beyond a position."""
 
 import base64
 import json
@@ -13,12 +13,12 @@ SortPosition = Sequence[Any]
 
 
 def select_list(columns: Sequence[SortTerm], table: str) -> str:
-    """Return what tells the place of a row."""
+    """Return the select list for the sort position of a row."""
     return ", ".join(each.expression(table) for each in columns)
 
 
 def beyond_condition(columns: Sequence[SortTerm], table: str, *, is_reversed: bool = False) -> str:
-    """Return the condition that a row stands beyond the place of the values `place_0` and so on."""
+    """Return the condition for rows beyond the position given by the parameters `place_0`, `place_1` and so on."""
     alternatives: list[str] = []
     for n, term in enumerate(columns):
         same = [f"{each.expression(table)} is :place_{k}" for k, each in enumerate(columns[:n])]
@@ -32,14 +32,14 @@ def position_values(position: SortPosition) -> dict[str, Any]:
 
 
 def encode_cursor(position: SortPosition) -> str:
-    """Return a place as text, to go on from there."""
+    """Encode a position as a cursor."""
     plain = [{"bytes": value.hex()} if isinstance(value, bytes) else value for value in position]
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, columns: Sequence[SortTerm]) -> SortPosition:
-    """Return the place that a cursor means, or raise for one that no page gave."""
+    """Decode a cursor, or raise if `find` cannot have returned it."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True).decode()
         found = json.loads(text)
@@ -52,7 +52,7 @@ def decode_cursor(cursor: str, columns: Sequence[SortTerm]) -> SortPosition:
 
 
 def _is_sqlite_value(value: object) -> bool:
-    """Tell whether a value can have been read from a file."""
+    """Return whether SQLite can have returned a value."""
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
     return (

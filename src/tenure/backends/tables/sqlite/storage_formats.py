@@ -1,4 +1,4 @@
-"""How values stand in the columns of a table: moments by the declared type, and what a parameter may be."""
+"""Storage formats of values in a table: timestamps by declared column type, and valid parameter values."""
 
 import math
 from datetime import UTC, date, datetime
@@ -16,16 +16,16 @@ MICROSECONDS_PER_SECOND = 1_000_000
 GREATEST_INTEGER = 2**63 - 1
 
 ROUNDED_UP_ROLES = frozenset({Role.LEASED_UNTIL, Role.RUN_AT})
-"""Where a moment in whole seconds is rather late than early."""
+"""Roles whose timestamps in whole seconds are rounded up: too late is safer than too early."""
 
 
 def timestamp_format(column: SQLiteColumn | None) -> str:
-    """Return how a column keeps moments: as whole seconds, seconds with a fraction, or a text."""
+    """Return how a column stores timestamps: whole seconds, fractional seconds, or text."""
     return {"integer": "whole", "real": "fraction"}.get("text" if column is None else column.affinity, "text")
 
 
 def encode_timestamp(column_format: str, role: Role, at: int | None) -> str | int | float | None:
-    """Return a moment in microseconds as a column of this form keeps it."""
+    """Convert a timestamp in microseconds to the format of a column."""
     if at is None:
         return None
     match column_format:
@@ -38,7 +38,7 @@ def encode_timestamp(column_format: str, role: Role, at: int | None) -> str | in
 
 
 def encode_now(column_format: str, now: int) -> str | int | float:
-    """Return the present moment, to be compared with what a column of this form keeps."""
+    """Return the current time for comparison with a column of this format."""
     return (
         now // MICROSECONDS_PER_SECOND
         if column_format == "whole"
@@ -49,7 +49,7 @@ def encode_now(column_format: str, now: int) -> str | int | float:
 
 
 def encode_value(option: str, value: Any) -> Any:
-    """Return a value as SQLite takes it, or raise for one that it cannot have."""
+    """Convert a value to a SQLite type, or raise."""
     taken: str | int | float | bytes | None
     match value:
         case None | bytes():

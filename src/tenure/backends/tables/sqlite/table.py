@@ -1,4 +1,4 @@
-"""The operations of a table in a SQLite file, each one transaction."""
+"""The operations of a table in a SQLite file. Each operation is one transaction."""
 
 import sqlite3
 import threading
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 
 MOST_FAULTS_SHOWN = 3
-"""How many faults an error names."""
+"""Faults that an error message lists."""
 
 
 class SQLiteTable:
-    """A `TableStore` in a file, for the threads and processes of one machine."""
+    """A `TableStore` in a SQLite file, for threads and processes on one machine."""
 
     is_exclusive: ClassVar[bool] = True
 
@@ -153,15 +153,15 @@ class SQLiteTable:
 
     @contextmanager
     def transaction(self, loop: "AbstractEventLoop | None" = None) -> Iterator[sqlite3.Connection]:  # noqa: ARG002
-        """Give a connection on the file for the caller's statements: committed on leaving, or undone."""
+        """Yield a connection for the caller's statements. Commit on exit; roll back after an exception."""
         with self._database.transaction() as connection:
             yield connection
 
     @contextmanager
     def join(self, connection: object) -> Iterator["SQLiteTableTransactionOperations"]:
-        """Give the operations that can be part of the transaction on a connection of the caller's."""
+        """Yield the operations for the transaction on the caller's connection."""
         if self._layout is None:
-            # A table that cannot be used is told so before anything is tried on the connection.
+            # Raise for an unusable table before touching the caller's connection.
             with self._reading():
                 pass
         key = quote_identifier(self.spec.key[0])
@@ -181,7 +181,7 @@ class SQLiteTable:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Raise what the table itself refuses as what it is: another try would be refused as well."""
+        """Translate errors caused by the table itself to `ConfigurationError`: a retry would fail again."""
         try:
             yield
         except sqlite3.IntegrityError as exc:
@@ -197,7 +197,7 @@ class SQLiteTable:
             ) from exc
 
     def _usable_layout(self, db: sqlite3.Connection, *, is_committed: bool = True) -> Layout:
-        """Return the layout of the table as this connection sees it, or raise if it cannot be claimed from."""
+        """Return the layout that this connection sees; raise if rows cannot be claimed."""
         layout = self._layout
         if layout is None or layout.schema_version != schema_version(db):
             layout = read_layout(db, self.spec)
@@ -211,7 +211,7 @@ class SQLiteTable:
 
 @dataclass(frozen=True, slots=True)
 class SQLiteTableTransactionOperations:
-    """What can be done in a transaction of the caller's."""
+    """The operations in one transaction of the caller."""
 
     write: WriteTransaction
     layout: Layout
@@ -235,7 +235,7 @@ class SQLiteTableTransactionOperations:
 
 
 def open_table(url: str, spec: TableSpec, *, clock: StoreClock | None = None) -> SQLiteTable:
-    """Open the table in the file that a URL names; nothing else is made there."""
+    """Open a table in the file of a URL. The file gets no job store."""
     parsed = parse_url(url)
     database = Database(
         Path(parsed.path).resolve(), clock=clock, synchronous=parsed.synchronous, timeout=parsed.timeout, is_bare=True

@@ -1,1 +1,1 @@
-"""Holding jobs: for every store, and for a table of jobs."""
+"""Tests of claims: for every store, and for tables of the user."""

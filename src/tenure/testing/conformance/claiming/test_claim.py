@@ -1,4 +1,4 @@
-"""Taking jobs."""
+"""Claiming jobs."""
 
 from datetime import timedelta
 

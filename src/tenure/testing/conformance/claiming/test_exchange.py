@@ -1,4 +1,4 @@
-"""Settling and claiming in one trip."""
+"""Settling and claiming in one round trip."""
 
 from tenure.backends.protocol import Claiming
 from tenure.core.job import State

@@ -1,4 +1,4 @@
-"""Prolonging leases."""
+"""Extending leases."""
 
 from datetime import timedelta
 

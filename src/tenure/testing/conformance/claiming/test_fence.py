@@ -1,4 +1,4 @@
-"""A late worker never overwrites the one that took over."""
+"""A late worker never overwrites the result of the worker that took over the job."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -37,7 +37,7 @@ FORGED_ENDINGS = list(product(ENDINGS, FORGERIES))
 
 
 def forged_endings_of(taken: Mapping[tuple[str, str], Taken]) -> dict[tuple[str, str], Settlement]:
-    """Return for each claim the ending that it is named after, with a hold that is forged as it is named after."""
+    """Return the settlement of each claim with a forged hold; the name of the claim selects both."""
     return {
         (ending, forgery): ENDINGS[ending](Taken(each.job, FORGERIES[forgery](each.hold)))
         for (ending, forgery), each in taken.items()

@@ -1,4 +1,4 @@
-"""What an operator may do to a job."""
+"""Retrying and cancelling jobs as an operator."""
 
 from tenure.backends.protocol import Claiming
 from tenure.core.job import Ending, Outcome, Progress, State

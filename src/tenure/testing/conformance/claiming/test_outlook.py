@@ -1,4 +1,4 @@
-"""What a claim of one job depends on."""
+"""The outlook of a job: the facts that decide when it is claimed."""
 
 from tenure.backends.protocol import Claiming
 from tenure.core.operations import ClaimOutlook, Move

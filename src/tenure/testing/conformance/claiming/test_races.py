@@ -1,4 +1,4 @@
-"""Many at once: real threads, each with a handle of its own on the same store."""
+"""Races: real threads, with separate handles to the same store."""
 
 import threading
 from collections import Counter
@@ -31,7 +31,7 @@ ONE_WINS = [0] * (WORKERS - 1) + [1]
 
 
 def drain(store: Claiming, worker: str, limit: int) -> list[str]:
-    """Claim and complete until nothing is left; return what was claimed."""
+    """Claim and complete until no job is left; return the claimed jobs."""
     claimed: list[str] = []
     while taken := take(store, limit=limit, worker=worker):
         claimed += [each.id for each in taken]
@@ -64,7 +64,7 @@ def test_of_ten_workers_and_one_job_one_wins(harness: ClaimingHarness) -> None:
 
 @pytest.mark.parametrize("limit", [1, 7])
 def test_of_ten_workers_each_job_is_claimed_once_and_none_is_left(harness: ClaimingHarness, limit: int) -> None:
-    """Takes long: ten threads contend for each job."""
+    """Slow: ten threads contend for each job."""
     ids = harness.given_jobs(10 * harness.rounds)
     stores = [harness.open() for _ in range(WORKERS)]
 

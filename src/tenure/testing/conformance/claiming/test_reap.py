@@ -1,4 +1,4 @@
-"""Taking back what a dead holder left."""
+"""Reaping the claims of dead holders."""
 
 from tenure.backends.protocol import SWEEP, Claiming
 from tenure.core.job import Ending, Outcome, State

@@ -1,4 +1,4 @@
-"""Ending claims: the whole table of endings."""
+"""Settling claims: the whole table of transitions."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Waiting for work: only a hint, but one that must not be missed for long."""
+"""Waiting for jobs. A wake-up is only a hint, but must not be missed for long."""
 
 import threading
 import time

@@ -1,1 +1,1 @@
-"""Enqueueing, ordering and keeping jobs: for every store."""
+"""Tests of enqueueing, order and retention: for every store."""

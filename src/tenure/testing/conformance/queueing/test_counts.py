@@ -1,4 +1,4 @@
-"""What happened in each minute."""
+"""Counts of events per minute."""
 
 from collections import Counter
 from datetime import timedelta

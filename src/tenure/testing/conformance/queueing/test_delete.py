@@ -1,4 +1,4 @@
-"""Forgetting jobs by name."""
+"""Deleting jobs by id."""
 
 from tenure.backends.protocol import Backend
 from tenure.core.job import State

@@ -1,4 +1,4 @@
-"""Putting jobs in."""
+"""Enqueueing jobs."""
 
 from datetime import UTC, datetime, timedelta
 

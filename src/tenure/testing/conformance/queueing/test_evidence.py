@@ -1,4 +1,4 @@
-"""What the history tells of a holder whose lease ran out."""
+"""The history line of an expired claim: its holder and the last heartbeat."""
 
 from tenure.backends.protocol import Backend
 from tenure.core.job import Outcome
@@ -15,13 +15,13 @@ def beat(store: Backend, worker: str, ttl: float = 30) -> None:
 
 
 def take_as(store: Backend, worker: str, lease: float = 60) -> str:
-    """Enqueue a job and claim it; return its id."""
+    """Enqueue and claim a job; return the id."""
     store.enqueue([build_record(priority=9)])
     return take_one(store, worker=worker, lease=lease).id
 
 
 def error_of(store: Backend, id: str) -> str | None:
-    """Return what the last line of a job's history says."""
+    """Return the error in the last line of a job's history."""
     ending = job_of(store, id).history[-1]
     assert ending.outcome is Outcome.EXPIRED
     return ending.error

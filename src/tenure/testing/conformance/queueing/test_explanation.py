@@ -1,4 +1,4 @@
-"""Why a job is not running: each reason, as the client tells it."""
+"""Explaining why a job is not running: every reason."""
 
 from tenure.backends.protocol import Backend
 from tenure.client.jobs import Jobs
@@ -29,13 +29,13 @@ def explained(store: Backend, id: str = "mine") -> Explanation:
 
 
 def reason(store: Backend, kind: ReasonKind) -> Reason:
-    """Return the one reason of a kind."""
+    """Return the only reason of a kind."""
     (found,) = (each for each in explained(store).reasons if each.kind is kind)
     return found
 
 
 def against(store: Backend) -> list[str]:
-    """Return the texts of what does not hold."""
+    """Return the texts of the unmet conditions."""
     return [each.text for each in explained(store).reasons if not each.holds]
 
 

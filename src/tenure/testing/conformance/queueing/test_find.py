@@ -1,4 +1,4 @@
-"""Finding jobs by what they were enqueued with."""
+"""Finding jobs by their options."""
 
 from tenure.backends.protocol import SCAN, Backend
 from tenure.core.operations import Move, Query

@@ -1,4 +1,4 @@
-"""Bringing the schema up to date."""
+"""Migrating the schema."""
 
 from tenure.backends.protocol import Backend
 from tenure.testing.conformance.building import build_record, ids_of, take

@@ -1,7 +1,6 @@
-"""The store answers everything as the reference does.
+"""The store returns the same results as the reference store.
 
-A run that fails is shown as it was found. With TENURE_SHRINK=1 it is first made as short as it can be, which takes
-minutes.
+A failing run is reported as found. With TENURE_SHRINK=1 it is first shrunk to a minimal example, which takes minutes.
 """
 
 from tenure.backends.memory import Memory
@@ -11,7 +10,7 @@ from tenure.testing.conformance.machine import compare
 
 
 def test_random_operations_are_answered_as_by_the_reference(harness: Harness) -> None:
-    """Takes long: random sequences of operations are compared, and shrunk if they differ."""
+    """Slow: compares random sequences of operations, and shrinks a difference."""
 
     def open_pair(clock: Clock) -> tuple[Backend, Backend]:
         harness.clear()

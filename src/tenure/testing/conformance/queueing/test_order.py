@@ -1,4 +1,4 @@
-"""Which job comes first, and which are not asked for."""
+"""The order of claims, and the selection by queue and type."""
 
 from datetime import UTC, datetime
 
@@ -80,7 +80,7 @@ def test_the_order_holds_across_queues_and_types(store: Backend) -> None:
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 40, 100])
 def test_the_order_holds_across_many_queues_and_types_however_many_are_taken(store: Backend, limit: int) -> None:
-    # Most are of few queues, and those of high priority too.
+    # Most jobs are in a few queues, including jobs of high priority.
     numbers = [n * n * 7 % 97 for n in range(100)]
     entries = [
         build_record(f"t{n % 3}", id=f"{at}", queue=f"q{n % 11 * (n % 2)}", priority=n % 5)

@@ -1,4 +1,4 @@
-"""What a claim of one job depends on, over several queues and types, and who holds it."""
+"""The outlook of a job with several queues and types, and its holder."""
 
 from tenure.backends.protocol import SWEEP, Backend
 from tenure.core.operations import MAX_AHEAD_COUNTED, SILENT_WORKER_TTL, ClaimOutlook, Heartbeat, WorkerInfo

@@ -1,4 +1,4 @@
-"""What goes in comes out, and nobody shares it."""
+"""Payloads come back unchanged, and are not shared between callers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ NAMES = ["with space", "ümläut", "a:b{c}/d", "'; drop table jobs; --", "%", "_
 
 
 def shown(values: Mapping[str, object]) -> dict[str, str]:
-    """Return each value as it is written: True is 1, and 1.0 is too, but they are not written alike."""
+    """Return the `repr` of each value: True, 1 and 1.0 are equal, but must not be mixed up."""
     return {name: repr(value) for name, value in values.items()}
 
 

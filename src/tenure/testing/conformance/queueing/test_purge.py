@@ -1,4 +1,4 @@
-"""Forgetting what finished long ago."""
+"""Purging finished jobs by age."""
 
 from tenure.backends.protocol import Backend
 from tenure.core.job import State

@@ -1,4 +1,4 @@
-"""Each slot of a schedule is given out once."""
+"""Each slot of a schedule is enqueued once."""
 
 from collections import Counter
 from datetime import datetime, timedelta, timezone
@@ -18,7 +18,7 @@ ROUNDS = 20
 
 
 def slots_after(moment: datetime, number: int) -> list[Slot]:
-    """Return so many slots, a minute apart, with jobs of their own."""
+    """Return slots a minute apart, with different jobs."""
     return [Slot(at=moment + timedelta(minutes=n + 1), record=build_record()) for n in range(number)]
 
 

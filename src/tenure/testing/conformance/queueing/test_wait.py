@@ -1,4 +1,4 @@
-"""Waiting for jobs of certain queues and types."""
+"""Waiting for jobs of some queues and types."""
 
 import threading
 
