@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tenure.testing
 from tests.tiers import only_in_all
 
 HARNESS = """
@@ -55,7 +56,10 @@ def folder() -> Iterator[Path]:
 
 def run_suite(folder: Path, body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "my_harness.py").write_text(HARNESS.format(body=body))
-    command = [sys.executable, "-m", "pytest", "--pyargs", "tenure.testing.conformance", "-p", "my_harness", *arguments]
+    # A user's pytest does not load the conftest.py of this checkout, which would run each test once per store of ours.
+    cut = ["--confcutdir", str(Path(tenure.testing.__file__).parent)]
+    suite = ["--pyargs", "tenure.testing.conformance", "-p", "my_harness"]
+    command = [sys.executable, "-m", "pytest", *cut, *suite, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
