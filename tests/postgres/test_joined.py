@@ -1,6 +1,7 @@
 """Operations inside the caller's transaction do the same as the operations of the store."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -37,10 +38,10 @@ ENDINGS: dict[str, Callable[[Taken], Settlement]] = {
 
 
 def ended(job: Job) -> tuple[object, ...]:
-    """Return the state after an ending, without timestamps."""
-    delay = round((job.run_at - job.created_at).total_seconds())
+    """Return the state after an ending, without timestamps; the delay is measured from the ending."""
+    delays = [max(timedelta(0), job.run_at - each.ended_at) for each in job.history]
     endings = [(each.outcome, each.error, each.fence) for each in job.history]
-    return job.state, job.result, job.result_dropped, job.attempts, delay, endings
+    return job.state, job.result, job.result_dropped, job.attempts, delays, endings
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
