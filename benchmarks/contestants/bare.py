@@ -80,7 +80,7 @@ class BareQueue:
         self._db.execute("begin immediate")
         now = _now()
         self._db.execute(CLAIM["what is to be done first"], {"token": token, "now": now}).fetchall()
-        self._db.execute(CLAIM["due lines"], ALL).fetchall()
+        self._db.execute(CLAIM["due lanes"], ALL).fetchall()
         due = self._db.execute(CLAIM["due"], {**NAMES, "limit": limit}).fetchall()
         values = {
             "sequences": json.dumps([sequence for _, _, sequence, _, _ in due]),

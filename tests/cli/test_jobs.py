@@ -210,7 +210,7 @@ def test_a_running_job_is_asked_to_stop_and_that_is_said(made: Shell) -> None:
     with made.jobs() as jobs, jobs.claim():
         result = made.run("jobs", "cancel", "--all")
 
-    assert result.lines == ["cancelled: 1", "running, asked to stop: 1"]
+    assert result.lines == ["cancelled: 1", "running, cancel requested: 1"]
 
 
 @starts_processes

@@ -178,7 +178,7 @@ def test_many_jobs_are_stored_in_their_order(home: Home) -> None:
 def test_what_a_payload_and_the_options_say_arrives_as_it_is(home: Home) -> None:
     id = uuid4().hex
     payload: dict[str, object] = {
-        "text": "50 % of :asked, $1 and \\ \"quoted\" 'so' ☃ 𝄞",
+        "text": "50 % of :request, $1 and \\ \"quoted\" 'so' ☃ 𝄞",
         "list": [1.5, None, True, {"a": []}],
     }
 

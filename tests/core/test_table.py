@@ -65,10 +65,10 @@ def test_a_role_is_played_by_the_column_that_is_named_or_by_one_of_ours() -> Non
 def test_a_companion_has_all_roles_but_those_that_are_read_beside() -> None:
     spec = build_table_spec("orders", sidecar=True, where="n > 0", columns={"priority": "rank"})
 
-    assert (spec.is_sidecar, spec.companion) == (True, "tenure_orders")
+    assert (spec.is_sidecar, spec.sidecar_name) == (True, "tenure_orders")
     assert (spec.column(Role.STATE), spec.column(Role.FENCE), spec.column(Role.ERROR)) == ("state", "fence", "error")
     assert (spec.column(Role.PRIORITY), spec.column(Role.CREATED_AT)) == ("rank", None)
-    assert build_table_spec("orders", sidecar="beside", where="n > 0").companion == "beside"
+    assert build_table_spec("orders", sidecar="beside", where="n > 0").sidecar_name == "beside"
 
 
 @pytest.mark.parametrize(

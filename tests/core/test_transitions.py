@@ -234,7 +234,7 @@ def test_cancel_moves_live_jobs_only(state: State) -> None:
 
 
 def test_cancel_is_asked_for_once() -> None:
-    assert transitions.refusal(Move.CANCEL, State.RUNNING, cancel_requested=True) is Refusal.ASKED_BEFORE
+    assert transitions.refusal(Move.CANCEL, State.RUNNING, cancel_requested=True) is Refusal.CANCEL_REQUESTED
 
 
 def test_what_the_history_says_of_a_move() -> None:

@@ -234,7 +234,7 @@ class Naive:
         if row.state not in allowed:
             refusal = Refusal.STATE
         elif move == "cancel" and row.cancel_requested:
-            refusal = Refusal.ASKED_BEFORE
+            refusal = Refusal.CANCEL_REQUESTED
         elif move == "retry" and self._key_holder(row.entry) is not None:
             refusal = Refusal.KEY_TAKEN
         if refusal is None:

@@ -104,9 +104,9 @@ def test_who_enqueues_while_lanes_are_swept_makes_the_lane_anew(place: Place, st
     empty_lane(store, "x")
     statements = store.database.statements["purge"]
     with psycopg.connect(place.server) as sweeper:
-        sweeper.execute(statements["hold lanes"].text)
+        sweeper.execute(statements["lock lanes"].text)
         enqueuing = started(place, lambda: store.enqueue([build_record(id="late", queue="x")]))
-        sweeper.execute(statements["sweep lanes"].text)
+        sweeper.execute(statements["delete empty lanes"].text)
     enqueuing.result(RACE_TIMEOUT)
 
     assert ids_of(take(store, queues=("x",))) == ["late"]

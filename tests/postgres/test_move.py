@@ -100,7 +100,7 @@ def test_a_job_named_twice_is_moved_once(store: PostgreSQL) -> None:
         Moved(id="b", state=State.CANCELLED),
         Moved(id="a", state=State.RUNNING),
         Moved(id="b", state=State.CANCELLED, refusal=Refusal.STATE),
-        Moved(id="a", state=State.RUNNING, refusal=Refusal.ASKED_BEFORE),
+        Moved(id="a", state=State.RUNNING, refusal=Refusal.CANCEL_REQUESTED),
     ]
     assert store.move(["b", "b"], Move.RETRY) == [
         Moved(id="b", state=State.QUEUED),

@@ -40,7 +40,7 @@ def all_watches() -> WaitGroups:
 def watch(all_watches: WaitGroups) -> WaitGroup:
     """A wait group that has polled once and found nothing."""
     watch = all_watches.group_for(["mail"], ["send"])
-    watch.wait_for_turn(NOW)
+    watch.wait_to_poll(NOW)
     watch.record_nothing_found(None, is_notified_in_time=True)
     return watch
 
@@ -67,50 +67,50 @@ def sent() -> Iterator[Sent]:
 
 
 def test_the_first_who_waits_looks_at_once(all_watches: WaitGroups) -> None:
-    assert all_watches.group_for(["mail"], ["send"]).wait_for_turn(NOW)
+    assert all_watches.group_for(["mail"], ["send"]).wait_to_poll(NOW)
 
 
 def test_while_one_looks_no_other_does(all_watches: WaitGroups) -> None:
-    all_watches.group_for(None, None).wait_for_turn(NOW)
+    all_watches.group_for(None, None).wait_to_poll(NOW)
 
-    assert not all_watches.group_for(None, None).wait_for_turn(NOW)
+    assert not all_watches.group_for(None, None).wait_to_poll(NOW)
 
 
 def test_a_call_between_two_waits_is_not_lost(all_watches: WaitGroups, watch: WaitGroup) -> None:
-    assert not watch.wait_for_turn(NOW)
+    assert not watch.wait_to_poll(NOW)
 
     all_watches.wake({"mail"})
 
-    assert watch.wait_for_turn(NOW)
+    assert watch.wait_to_poll(NOW)
 
 
 def test_a_call_during_a_look_is_not_lost(watch: WaitGroup) -> None:
     watch.wake(0.0)
-    watch.wait_for_turn(NOW)
+    watch.wait_to_poll(NOW)
 
     watch.wake(0.0)
     watch.record_nothing_found(None, is_notified_in_time=True)
 
-    assert watch.wait_for_turn(NOW)
+    assert watch.wait_to_poll(NOW)
 
 
 def test_a_call_for_another_queue_is_not_heard(all_watches: WaitGroups, watch: WaitGroup) -> None:
     all_watches.wake({"post", "letters"})
 
-    assert not watch.wait_for_turn(NOW)
+    assert not watch.wait_to_poll(NOW)
 
 
 def test_a_call_for_any_queue_is_heard(all_watches: WaitGroups, watch: WaitGroup) -> None:
     all_watches.wake(None)
 
-    assert watch.wait_for_turn(NOW)
+    assert watch.wait_to_poll(NOW)
 
 
 def test_a_call_wakes_one_of_those_who_wait_for_the_same(watch: WaitGroup) -> None:
     looked: list[None] = []
 
     def wait() -> None:
-        if watch.wait_for_turn(time.monotonic() + LONG):
+        if watch.wait_to_poll(time.monotonic() + LONG):
             looked.append(None)
             watch.record_nothing_found(None, is_notified_in_time=True)
 
@@ -130,20 +130,20 @@ def test_a_call_wakes_one_of_those_who_wait_for_the_same(watch: WaitGroup) -> No
 
 def test_when_something_was_found_the_next_looks_soon(watch: WaitGroup) -> None:
     watch.wake(0.0)
-    watch.wait_for_turn(NOW)
+    watch.wait_to_poll(NOW)
 
     watch.record_found()
 
-    assert watch.wait_for_turn(time.monotonic() + LONG)
+    assert watch.wait_to_poll(time.monotonic() + LONG)
 
 
 def test_what_is_due_at_a_known_moment_is_looked_for_then(watch: WaitGroup) -> None:
     watch.wake(0.0)
-    watch.wait_for_turn(NOW)
+    watch.wait_to_poll(NOW)
 
     watch.record_nothing_found(0.001, is_notified_in_time=True)
 
-    assert watch.wait_for_turn(time.monotonic() + LONG)
+    assert watch.wait_to_poll(time.monotonic() + LONG)
 
 
 def test_who_may_have_missed_a_call_looks(
@@ -153,18 +153,18 @@ def test_who_may_have_missed_a_call_looks(
 
     all_watches.reset()
 
-    assert watch.wait_for_turn(time.monotonic() + LONG)
+    assert watch.wait_to_poll(time.monotonic() + LONG)
 
 
 def test_closing_ends_the_waits_that_are_and_those_that_come(all_watches: WaitGroups, watch: WaitGroup) -> None:
-    waiting = threading.Thread(target=watch.wait_for_turn, args=(time.monotonic() + HOUR,), daemon=True)
+    waiting = threading.Thread(target=watch.wait_to_poll, args=(time.monotonic() + HOUR,), daemon=True)
     waiting.start()
 
     all_watches.close()
 
     waiting.join(LONG)
     assert not waiting.is_alive()
-    assert not all_watches.group_for(["post"], None).wait_for_turn(time.monotonic() + HOUR)
+    assert not all_watches.group_for(["post"], None).wait_to_poll(time.monotonic() + HOUR)
 
 
 def test_the_watches_that_were_used_last_are_kept(all_watches: WaitGroups, watch: WaitGroup) -> None:

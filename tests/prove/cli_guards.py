@@ -3,7 +3,7 @@
 from tests.prove.guard import Guard
 
 CLI_GUARDS = [
-    Guard("all claims are read before one is ended", "cli/commands/claims.py", "    settlements = [transitions.build_release(hold) for hold in read_holds(claims)]\n    with place.source() as jobs:\n        return settle(jobs, output, settlements)\n", '    with place.source() as jobs:\n        return max(settle(jobs, output, [transitions.build_release(hold)]) for line in claims or click.get_text_stream("stdin") for hold in read_holds([line]))\n'),
+    Guard("all claims are read before one is ended", "cli/commands/claims.py", "    settlements = [transitions.build_release(hold) for hold in read_holds(claims)]\n    with store_target.source() as jobs:\n        return settle(jobs, output, settlements)\n", '    with store_target.source() as jobs:\n        return max(settle(jobs, output, [transitions.build_release(hold)]) for line in claims or click.get_text_stream("stdin") for hold in read_holds([line]))\n'),
     Guard("a claim has a token", "cli/claim_input.py", 'for name in ("id", "fence", "token"):', 'for name in ("id", "fence"):'),
     Guard("a terminal is not waited for", "cli/claim_input.py", "if sys.stdin is None or sys.stdin.isatty():", "if False:"),
     Guard("a lost claim is told by the exit code", "cli/commands/claims.py", "return ExitCode.FAILED if outcome == LOST else ExitCode.DONE", "return ExitCode.DONE"),

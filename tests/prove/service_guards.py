@@ -3,8 +3,8 @@
 from tests.prove.guard import Guard
 
 SERVICE_GUARDS = [
-    Guard("a worker that stands still is not alive", "service/health_checks.py", "        if worker.quiet_for > MAX_BLOCKED_TIME\n", "        if False\n"),
-    Guard("a short silence is no reason for a restart", "service/health_checks.py", "        if worker.quiet_for > MAX_BLOCKED_TIME\n", "        if worker.quiet_for > 0\n"),
+    Guard("a worker that stands still is not alive", "service/health_checks.py", "        if worker.blocked_for > MAX_BLOCKED_TIME\n", "        if False\n"),
+    Guard("a short silence is no reason for a restart", "service/health_checks.py", "        if worker.blocked_for > MAX_BLOCKED_TIME\n", "        if worker.blocked_for > 0\n"),
     Guard("a service that stops is not ready", "service/health_checks.py", "    if status.is_stopping:\n", "    if False:\n"),
     Guard("a service without workers is not ready", "service/health_checks.py", "    if not status.workers:\n", "    if False:\n"),
     Guard("one worker is enough to be ready", "service/health_checks.py", "return [] if None in problems else [each", "return [each"),

@@ -58,7 +58,7 @@ WORKER_GUARDS = [
     Guard("a worker whose Jobs is closed ends", "worker/claimer.py", "                    if self._is_closed():\n", "                    if False:\n"),
     Guard("draining ends", "worker/claimer.py", "        elif self._is_drained():\n", "        elif False:\n"),
     Guard("a worker signs off", "worker/worker.py", "                registration.deregister()\n", "                pass\n"),
-    Guard("a worker shows itself", "worker/heartbeat.py", "        self._store.beat(\n            replace(self._heartbeat, concurrency=concurrency, quiet_for=self._quiet_for()), REGISTRATION_TTL\n        )\n", ""),
+    Guard("a worker shows itself", "worker/heartbeat.py", "        self._store.beat(\n            replace(self._heartbeat, concurrency=concurrency, quiet_for=self._blocked_for()), REGISTRATION_TTL\n        )\n", ""),
     Guard("a worker that stops says so", "worker/heartbeat.py", "concurrency = 0 if self._is_stopping() else self._heartbeat.concurrency", "concurrency = self._heartbeat.concurrency"),
     Guard("a worker that stops says so at once", "worker/worker.py", "        self._claimer.stop(now=now)\n        self._publish_stop()\n", "        self._claimer.stop(now=now)\n"),
     Guard("unknown types are told about", "worker/heartbeat.py", "if row.due and lane not in self._reported and not any(worker.takes(*lane) for worker in workers):", "if False:"),

@@ -57,10 +57,10 @@ class Row(NamedTuple):
     started_at: str
     created_at: str
     finished_at: str
-    is_asked: str
-    first: str
-    following: str
-    is_dropped: str
+    cancel_requested: str
+    first_line: str
+    next_line: str
+    result_dropped: str
     key: str
     worker: str
     token: str

@@ -107,7 +107,7 @@ def test_what_a_server_may_lose_is_said_once(
     with servers.own_redis(name, settings) as own:
         said = said_of(own.url, caplog)
 
-    assert said == [(logging.WARNING, f"the server may lose jobs: {losses}; see docs/redis.md")]
+    assert said == [(logging.WARNING, f"server may lose jobs: {losses}; see docs/redis.md")]
 
 
 def test_of_a_server_that_loses_nothing_nothing_is_said(own_redis: OwnRedis, caplog: pytest.LogCaptureFixture) -> None:
@@ -127,5 +127,5 @@ def test_a_server_that_may_not_be_looked_at_is_used_and_that_is_said_once(
 
     ((level, message),) = said
     assert level == logging.INFO
-    assert message.startswith("cannot read the persistence settings of the server: ")
+    assert message.startswith("persistence settings of the server not readable: ")
     assert command in message

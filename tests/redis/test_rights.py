@@ -124,7 +124,7 @@ def test_without_the_rights_to_see_its_settings_a_server_is_used_all_the_same(
         user.enqueue([build_record(id="job")])
 
         assert take_one(user).job.id == "job"
-    assert "cannot read the persistence settings of the server" in caplog.text
+    assert "persistence settings of the server not readable" in caplog.text
 
 
 @pytest.mark.parametrize("missing", ["-hset", "resetkeys ~other:*", "-evalsha"])

@@ -168,7 +168,7 @@ def live_keys(found: Contents, rows: Rows) -> dict[str, str]:
 def wrong_history(found: Contents, rows: Rows) -> Iterable[object]:
     """Return endings without a job, missing endings, and endings of claims that never existed."""
     history = found.hashes["history"]
-    fields = {f"{number}:{id}" for id, row in rows.items() for number in range(int(row.first), int(row.following))}
+    fields = {f"{number}:{id}" for id, row in rows.items() for number in range(int(row.first_line), int(row.next_line))}
     yield from history.keys() ^ fields
     for field in history.keys() & fields:
         _, fence, *_ = json.loads(history[field])

@@ -12,7 +12,7 @@ WELL = WorkerStatus(
     is_ready=True,
     is_stopping=False,
     is_store_failing=False,
-    quiet_for=0.0,
+    blocked_for=0.0,
     running=0,
     buffered=0,
     summary=Summary(),
@@ -20,7 +20,7 @@ WELL = WorkerStatus(
 STARTING = replace(WELL, name="w2", is_ready=False)
 STOPPING = replace(WELL, name="w3", is_stopping=True)
 CUT_OFF = replace(WELL, name="w4", is_store_failing=True)
-QUIET = replace(WELL, name="w5", quiet_for=61.4)
+QUIET = replace(WELL, name="w5", blocked_for=61.4)
 
 
 def service_of(*workers: WorkerStatus, wanted: int = 1, is_stopping: bool = False) -> ServiceStatus:

@@ -76,7 +76,7 @@ def samples_of(text: str) -> dict[tuple[str, str | None], float]:
         service_of(STARTING),
         service_of(STOPPING, is_stopping=True),
         service_of(CUT_OFF),
-        service_of(replace(QUIET, quiet_for=60.0)),
+        service_of(replace(QUIET, blocked_for=60.0)),
     ],
 )
 def test_a_service_is_alive_as_long_as_no_worker_stands_still(ask: Ask, condition: ServiceStatus) -> None:
@@ -86,13 +86,13 @@ def test_a_service_is_alive_as_long_as_no_worker_stands_still(ask: Ask, conditio
 
 
 def test_a_supervisor_that_stands_still_is_told(ask: Ask) -> None:
-    answer = ask("/livez", ServiceStatus(workers=(WELL,), wanted=1, quiet_for=61.4))
+    answer = ask("/livez", ServiceStatus(workers=(WELL,), wanted=1, blocked_for=61.4))
 
     assert (answer.status_code, answer.text) == (503, "the supervisor has been blocked for 61 s\n")
 
 
 def test_a_worker_that_stands_still_is_told(ask: Ask) -> None:
-    answer = ask("/livez", service_of(WELL, QUIET, replace(QUIET, name="w6", pid=4712, quiet_for=300)))
+    answer = ask("/livez", service_of(WELL, QUIET, replace(QUIET, name="w6", pid=4712, blocked_for=300)))
 
     assert answer.status_code == 503
     assert answer.text.splitlines() == [
@@ -131,7 +131,7 @@ def test_a_service_that_is_not_ready_says_why(ask: Ask, condition: ServiceStatus
 
 def test_metrics_count_what_living_and_ended_workers_did(ask: Ask) -> None:
     every = {each.name: number for number, each in enumerate(fields(Summary), 1)}
-    busy = replace(WELL, running=3, buffered=2, quiet_for=1.5, summary=Summary(**every))
+    busy = replace(WELL, running=3, buffered=2, blocked_for=1.5, summary=Summary(**every))
     condition = replace(
         service_of(busy, replace(CUT_OFF, running=1), wanted=4), deaths=5, ended_summary=Summary(completed=100, lost=7)
     )

@@ -55,7 +55,7 @@ def status_of(name: str) -> WorkerStatus:
         is_ready=True,
         is_stopping=False,
         is_store_failing=False,
-        quiet_for=0.5,
+        blocked_for=0.5,
         running=2,
         buffered=3,
         summary=Summary(completed=11, lost=1),

@@ -74,7 +74,7 @@ def new_shop(server: Server) -> Iterator[Shop]:
 
 def statements_of(layout: Layout) -> list[str]:
     """Return the statement that adds the role columns or the sidecar table."""
-    if layout.spec.is_sidecar and layout.catalogue.companion is None:
+    if layout.spec.is_sidecar and layout.catalogue.sidecar is None:
         return [layout.create_sidecar_statement()]
     return [layout.add_columns_statement(layout.missing)] if layout.missing else []
 

@@ -111,7 +111,7 @@ def test_a_claim_goes_by_the_indexes_and_sorts_nothing_that_waits(postgres: Serv
 
     assert not any("Seq Scan" in plan for plan in plans)
     assert plans[1].count("Sort Key") == 1
-    assert "Sort Key: job.turn_1, job.key_1" in plans[1]
+    assert "Sort Key: job.sort_1, job.key_1" in plans[1]
 
 
 def plans_of(table: PostgresTable) -> list[str]:

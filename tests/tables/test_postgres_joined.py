@@ -81,7 +81,7 @@ def test_a_transaction_of_the_tables_own_is_committed_when_its_block_is_left(sho
     with table.transaction() as connection:
         connection.execute(shop.named("insert into S.invoices values (1)"))
         with table.join(connection) as joined:
-            assert joined.is_of(connection)
+            assert joined.belongs_to(connection)
             assert joined.settle([build_completion(taken)]) == [True]
 
     assert shown(table)[0] == ("1", "completed")

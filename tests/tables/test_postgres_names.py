@@ -28,7 +28,7 @@ from tests.servers.postgres import Server
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
 
 ODD = '"; drop table x; --'
-COLUMNS = ("order", 'sele"ct', "a space", "100 %", "at :asked", "{state}", "group")
+COLUMNS = ("order", 'sele"ct', "a space", "100 %", "at :request", "{state}", "group")
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def odd_table(shop: Shop) -> None:
     columns = ", ".join(f"{quote_identifier(name)} text" for name in COLUMNS[1:])
     shop.execute(f'create table S.{quote_identifier(ODD)} ("order" bigint primary key, {columns})')
     shop.execute(
-        f'insert into S.{quote_identifier(ODD)} ("order", "at :asked") values (1, %s), (2, %s)', ":one", "%s {two}"
+        f'insert into S.{quote_identifier(ODD)} ("order", "at :request") values (1, %s), (2, %s)', ":one", "%s {two}"
     )
 
 
 def odd_options(*, is_sidecar: bool) -> dict[str, Any]:
-    where = '"at :asked" <> :none and "at :asked" <> \':none {no} %\''
+    where = '"at :request" <> :none and "at :request" <> \':none {no} %\''
     if is_sidecar:
         return {"id": "order", "where": where, "params": {"none": ":x"}, "sidecar": True}
     return {
@@ -80,7 +80,7 @@ def test_a_table_and_columns_of_any_names_are_claimed_settled_moved_and_found(sh
     assert landed == [True, True]
     assert [each.moved for each in moved] == [True]
     assert shown(table) == [("1", "completed"), ("2", "queued")]
-    assert first.job.payload["at :asked"] == ":one"
+    assert first.job.payload["at :request"] == ":one"
     assert set(COLUMNS) <= set(first.job.payload)
 
 
@@ -94,26 +94,26 @@ def test_odd_names_are_settled_in_a_transaction_of_any_driver(shop: Shop, is_sid
     engine = sqlalchemy.create_engine(shop.url.replace("postgresql://", "postgresql+psycopg://"))
 
     with engine.begin() as connection, table.join(connection) as joined:
-        landed = joined.settle([build_failure(first, "%s :asked {x}", final=True)])
+        landed = joined.settle([build_failure(first, "%s :request {x}", final=True)])
     with psycopg.connect(shop.url) as own, table.join(own) as joined:
-        landed += joined.settle([build_completion(second, {"a": ":asked %s"})])
+        landed += joined.settle([build_completion(second, {"a": ":request %s"})])
     engine.dispose()
 
     assert landed == [True, True]
-    assert job_of(table, first.id).errors == ["%s :asked {x}"]
-    assert job_of(table, second.id).result == {"a": ":asked %s"}
+    assert job_of(table, first.id).errors == ["%s :request {x}"]
+    assert job_of(table, second.id).result == {"a": ":request %s"}
 
 
 def test_a_condition_means_the_users_tables_whatever_they_are_called(shop: Shop) -> None:
-    for name in ("due", "taken", "expired", "found", "candidate", "held", "job", "asked"):
+    for name in ("due", "taken", "expired", "found", "candidate", "held", "job", "requested"):
         shop.execute(f"create table S.{name} (id bigint primary key)")
-    shop.execute("create table S.ours (id bigint primary key, state text not null default 'queued')")
-    shop.execute("insert into S.ours select generate_series(1, 3)")
+    shop.execute("create table S.sidecar (id bigint primary key, state text not null default 'queued')")
+    shop.execute("insert into S.sidecar select generate_series(1, 3)")
     shop.execute("insert into S.due values (1), (2); insert into S.candidate values (1), (2), (3)")
     shop.execute("insert into S.expired values (1)")
-    inside = " and ".join(f"exists (select from {name} where {name}.id = ours.id)" for name in ("due", "candidate"))
+    inside = " and ".join(f"exists (select from {name} where {name}.id = sidecar.id)" for name in ("due", "candidate"))
     path = f"{shop.url}&options=-csearch_path%3D{shop.schema}"
-    table = shop.fit("ours", url=path, where=inside, done_if="exists (select from expired where id = ours.id)")
+    table = shop.fit("sidecar", url=path, where=inside, done_if="exists (select from expired where id = sidecar.id)")
 
     taken = take(table, limit=3, lease=1)
     reaped = table.reap(worker="w1")

@@ -240,7 +240,7 @@ def test_a_companion_that_is_missing_has_orphans_or_completed_rows_still_chosen_
         found = table.check()
         execute(path, str(found[1].remedy), "update orders set status = 'shipped'")
 
-        assert (Severity.ERROR, "companion") in told(missing)
-        assert told(found) == [(Severity.WARNING, "where"), (Severity.NOTE, "companion")]
+        assert (Severity.ERROR, "sidecar") in told(missing)
+        assert told(found) == [(Severity.WARNING, "where"), (Severity.NOTE, "sidecar")]
         assert "does not make the condition false" in found[0].text
         assert table.check() == []

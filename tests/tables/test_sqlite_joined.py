@@ -77,7 +77,7 @@ def test_a_claim_ends_in_a_transaction_of_the_users_own_connection(table: SQLite
         db.execute("insert into invoices values (1)")
         with table.join(db) as joined:
             landed = joined.settle([build_failure(taken, "no paper", final=True)])
-            was_open = joined.is_open(), joined.is_of(db)
+            was_open = joined.is_open(), joined.belongs_to(db)
         before = job_of(table, taken.id).state
         db.commit()
 

@@ -33,7 +33,7 @@ ODD = [
     "{where}",
     "%s",
     "'",
-    "ORDER_kept",
+    "ORDER_home",
     "x -- \n y",
 ]
 

@@ -62,7 +62,7 @@ def large(path: Path) -> Path:
 def plan_of(path: Path, operation: str, name: str, options: dict[str, Any]) -> str:
     with closing(sqlite3.connect(path)) as db:
         layout = read_layout(db, build_table_spec("orders", **options))
-    values = {"now": "", "reached": "", "limit": 1, "token": "", "worker": "", "scan": 1}
+    values = {"now": "", "expired_by": "", "limit": 1, "token": "", "worker": "", "scan": 1}
     return plan(path, fill_statement(layout, operation, name), layout.values((1,), **values))
 
 
@@ -103,4 +103,4 @@ def test_beside_a_companion_each_row_is_looked_up_there_by_its_key(large: Path) 
     with opened(large, **BESIDE):
         found = plan_of(large, "claim", "free", BESIDE)
 
-    assert "SEARCH orders_kept USING PRIMARY KEY (id=?)" in found
+    assert "SEARCH orders_home USING PRIMARY KEY (id=?)" in found

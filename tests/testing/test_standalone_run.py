@@ -62,7 +62,7 @@ def test_progress_is_shown_at_once() -> None:
 
 def test_a_cancel_that_is_asked_for_is_known_to_the_run() -> None:
     with tenure.testing.claim() as run:
-        run.ask_to_cancel()
+        run.request_cancel()
 
         assert run.cancel_requested
         assert run.is_stopping

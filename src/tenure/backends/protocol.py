@@ -304,7 +304,7 @@ class TransactionOperations(Protocol):
         """Return whether the transaction is still open, as far as the driver can tell."""
         ...
 
-    def is_of(self, connection: object) -> bool:
+    def belongs_to(self, connection: object) -> bool:
         """Return whether the transaction belongs to this connection."""
         ...
 

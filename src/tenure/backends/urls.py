@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 DEFAULT_URL = "sqlite:///tenure.db"
 
 Store = str | Callable[[], str] | Backend | RedisStore | RedisClient
-"""A way to name a store: a URL, a function that returns a URL, the store itself, or a Redis client."""
+"""A store: a URL, a function that returns a URL, the store itself, or a Redis client."""
 
 
 def open_store(store: Store | None) -> Backend:
@@ -67,9 +67,9 @@ def store_exists(url: str) -> bool:
     """Return whether the store exists, without opening it: opening would create a SQLite file."""
     if scheme_of(url) != "sqlite":
         return True
-    from tenure.backends.sqlite import is_file_there
+    from tenure.backends.sqlite import file_exists
 
-    return is_file_there(url)
+    return file_exists(url)
 
 
 def printable_sql_of(url: str | None) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ PAST_TENSE = {Move.RETRY: "retried", Move.CANCEL: "cancelled"}
 
 def move_jobs(
     move: Move,
-    place: StoreTarget,
+    store_target: StoreTarget,
     output: CommandOutput,
     *,
     ids: tuple[str, ...],
@@ -36,9 +36,9 @@ def move_jobs(
     states, done = MOVABLE_STATES[move], PAST_TENSE[move]
     if bool(ids) + bool(filters) + is_all != 1:
         raise click.UsageError(f"select the jobs to {move} by exactly one of: ids, filters such as --queue mail, --all")
-    if strange := set(filters.get("state") or ()) - states:
-        raise click.UsageError(f"invalid --state {min(strange)}: only {' or '.join(sorted(states))} jobs can be {done}")
-    with place.source() as store:
+    if invalid := set(filters.get("state") or ()) - states:
+        raise click.UsageError(f"invalid --state {min(invalid)}: only {' or '.join(sorted(states))} jobs can be {done}")
+    with store_target.source() as store:
         if ids:
             jobs = get_jobs(store, ids)
             require_state(states, done, jobs)
@@ -57,7 +57,7 @@ def run_bulk(bulk: Bulk, act: BulkAction, done: str, output: CommandOutput) -> i
     refused: Counter[str] = Counter()
     moved: Counter[bool] = Counter()
 
-    def note(each: Moved) -> None:
+    def record(each: Moved) -> None:
         if output.is_json:
             output.print_record({**to_record(each), "moved": each.moved})
         if each.refusal is not None:
@@ -65,10 +65,10 @@ def run_bulk(bulk: Bulk, act: BulkAction, done: str, output: CommandOutput) -> i
         else:
             moved[each.state is State.RUNNING] += 1
 
-    number = bulk.run(act, note)
+    number = bulk.run(act, record)
     output.print_text(f"{done}: {moved[False]:,}")
     if moved[True]:
-        output.print_text(f"running, asked to stop: {moved[True]:,}")
+        output.print_text(f"running, cancel requested: {moved[True]:,}")
     for why, count in refused.items():
         print_error(f"not {done}: {count:,} ({why})")
     if bulk.stop_signal and number < bulk.total:

@@ -63,7 +63,7 @@ class ExecProcess:
                 stdout=subprocess.PIPE if keeps_output else None,
                 stderr=subprocess.PIPE,
                 env={**os.environ, **environment},
-                preexec_fn=parent_death_hook(),  # noqa: PLW1509 - safe, as explained there
+                preexec_fn=parent_death_hook(),  # noqa: PLW1509 - takes no lock, see `parent_death_hook`
             )
         self._error = OutputTee(self._process.stderr, sys.stderr, MAX_ERROR_BYTES)
         self._output = OutputTee(self._process.stdout, sys.stdout, MAX_OUTPUT_BYTES)
@@ -161,14 +161,14 @@ def parent_death_hook() -> Callable[[], None] | None:
     prctl, parent, exit = PyDLL(None).prctl, os.getpid(), os._exit
     set_signal, terminate, default = signal.signal, signal.SIGTERM, signal.SIG_DFL
 
-    def be_told() -> None:
+    def set_parent_death_signal() -> None:
         # The child inherits our handler, which would swallow the signal.
         set_signal(terminate, default)
         prctl(PR_SET_PDEATHSIG, int(terminate))
         if os.getppid() != parent:
             exit(128 + terminate)
 
-    return be_told
+    return set_parent_death_signal
 
 
 def signal_name(number: int) -> str:

@@ -200,12 +200,12 @@ def import_failure(module: str, error: Exception) -> ConfigurationError:
 
 
 def with_store_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add --url and --app to a command, which receives them as `place`."""
+    """Add --url and --app to a command, which receives them as `store_target`."""
 
     @click.option("--url", metavar="URL", help="URL of the store, e.g. sqlite:///tenure.db.")
     @click.option("--app", metavar="MODULE:OBJECT", type=target_type, help="Your Jobs or Table, e.g. app:jobs.")
     @wraps(command)
     def call(*arguments: Any, url: str | None, app: str | None, **options: Any) -> R:
-        return command(*arguments, place=StoreTarget(url=url, app=app), **options)
+        return command(*arguments, store_target=StoreTarget(url=url, app=app), **options)
 
     return call

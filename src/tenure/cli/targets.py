@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from tenure.client.table import Table
 
 
-def with_target(place: StoreTarget, target: str | None) -> StoreTarget:
+def with_target(store_target: StoreTarget, target: str | None) -> StoreTarget:
     """Return the target with the argument as its app. Raise if --app is set as well."""
     if target is None:
-        return place
-    if place.app is not None:
-        raise click.UsageError(f"pass either {target!r} or --app {place.app!r}, not both")
-    return replace(place, app=target)
+        return store_target
+    if store_target.app is not None:
+        raise click.UsageError(f"pass either {target!r} or --app {store_target.app!r}, not both")
+    return replace(store_target, app=target)
 
 
-def table_of(place: StoreTarget) -> "Table[Any] | None":
+def table_of(store_target: StoreTarget) -> "Table[Any] | None":
     """Return the Table that --app names; None without --app, or if it names a Jobs."""
     from tenure.client.jobs import Jobs
 
-    if place.app is None or isinstance(import_source(place.app), Jobs):
+    if store_target.app is None or isinstance(import_source(store_target.app), Jobs):
         return None
-    found = place.source()
+    found = store_target.source()
     return None if isinstance(found, Jobs) else found

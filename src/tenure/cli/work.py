@@ -60,20 +60,20 @@ class WorkConfig:
 
 
 def run(
-    work: WorkConfig, *, parent: SupervisorLink | None = None, health: str | None = None, until_eof: bool = False
+    config: WorkConfig, *, parent: SupervisorLink | None = None, health: str | None = None, until_eof: bool = False
 ) -> Summary:
     """Run a worker in this process until it is stopped; return its summary."""
     if parent is not None:
         # Before importing the app, which may hang.
-        parent.exit_with_supervisor(checks.seconds("grace", work.options["grace"]) + KILL_MARGIN)
-    sources = work.sources()
+        parent.exit_with_supervisor(checks.seconds("grace", config.options["grace"]) + KILL_MARGIN)
+    sources = config.sources()
     with ExitStack() as opened:
         for source in (*all_jobs_of(sources), *sources):
             opened.enter_context(source)
         if parent is not None:
             for jobs in all_jobs_of(sources):
                 _require_shared_store(jobs)
-        worker = Worker(sources, work.options, started_jobs=None if parent is None else parent.started_jobs)
+        worker = Worker(sources, config.options, started_jobs=None if parent is None else parent.started_jobs)
         logs.set_worker(worker.name)
         if parent is not None:
             parent.watch(worker)
@@ -113,27 +113,27 @@ def report_status(status: Callable[[], ServiceStatus], health: str | None) -> It
             yield
 
 
-def worker_command(work: WorkConfig) -> list[str]:
-    """Return the command line of a worker process for this work."""
-    options = work.options
+def worker_command(config: WorkConfig) -> list[str]:
+    """Return the command line of a worker process with this configuration."""
+    options = config.options
     arguments = [
-        *_repeat_option("--import", work.imports),
+        *_repeat_option("--import", config.imports),
         *_repeat_option("--queue", options.get("queues") or ()),
         *_repeat_option("--type", options.get("types") or ()),
-        *_repeat_option("--url", [work.url] if work.url is not None else []),
+        *_repeat_option("--url", [config.url] if config.url is not None else []),
         *_repeat_option("--name", [name] if (name := options.get("name")) is not None else []),
         *(f"--{name}={options[name]}" for name in ("concurrency", "lease", "grace")),
-        *(["--drain"] if work.is_drain else []),
-        f"--log-format={work.log_format}",
-        f"--log-level={work.log_level}",
+        *(["--drain"] if config.is_drain else []),
+        f"--log-format={config.log_format}",
+        f"--log-level={config.log_level}",
     ]
     # -P: otherwise a module of the app could shadow a module that Python or tenure imports.
-    return [sys.executable, "-P", "-m", "tenure.cli", "work", *work.targets, *arguments]
+    return [sys.executable, "-P", "-m", "tenure.cli", "work", *config.targets, *arguments]
 
 
-def reap_command(work: WorkConfig) -> list[str]:
+def reap_command(config: WorkConfig) -> list[str]:
     """Return the command line that reaps the claims of a dead worker."""
-    return [sys.executable, "-P", "-m", "tenure.cli.reaper", work.url or "", *work.targets]
+    return [sys.executable, "-P", "-m", "tenure.cli.reaper", config.url or "", *config.targets]
 
 
 def _repeat_option(option: str, values: Iterable[str]) -> list[str]:

@@ -353,7 +353,7 @@ class Claim:
             # The statement would wait for the other transaction, which only this thread may be able to end.
             if (
                 self._joined_transaction is not None
-                and not self._joined_transaction.is_of(connection)
+                and not self._joined_transaction.belongs_to(connection)
                 and self._joined_transaction.is_open()
             ):
                 raise self.lost_error("the job was completed in another transaction, which is still open")

@@ -36,8 +36,8 @@ from tenure.core.operations import (
     Reaped,
     Schema,
     Stats,
+    WorkerInfo,
 )
-from tenure.core.operations import WorkerInfo as KnownWorker
 from tenure.errors import ConfigurationError
 from tenure.tasks.registry import Registry
 
@@ -277,7 +277,7 @@ class Jobs(Registry, Source[Backend, Claim]):
         """Count events by minute, queue and kind over the last `since` seconds, at most 86,400 (a day)."""
         return self._backend.counts(checks.seconds("since", since, most=COUNTS_KEPT))
 
-    def workers(self) -> list[KnownWorker]:
+    def workers(self) -> list[WorkerInfo]:
         """Return the workers with a recent heartbeat."""
         return self._backend.workers()
 

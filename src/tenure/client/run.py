@@ -76,9 +76,9 @@ class Run(Claim):
 
     def settlement_for_error(self, error: BaseException | None) -> Settlement:
         """Return the settlement for an exception, by the task's policy, as the worker does."""
-        is_of_the_task = isinstance(error, Exception) and not isinstance(error, Answer)
+        is_task_error = isinstance(error, Exception) and not isinstance(error, Answer)
         is_stop = isinstance(error, CancelledError | TaskInterrupted) and self.stop_reason is not None
-        if error is not None and (is_of_the_task or is_stop):
+        if error is not None and (is_task_error or is_stop):
             return self.handler.settlement_for_error(self, error)
         return super().settlement_for_error(error)
 

@@ -238,8 +238,8 @@ def require_instance(option: str, value: T, kind: type[T]) -> T:
 def _facade_of(source: "ref[Source[Any, Any]]") -> "Callable[[], AsyncSource[Any] | None]":
     """Return a function that finds the async facade of a source. A weak reference: claims must not keep it alive."""
 
-    def twin() -> "AsyncSource[Any] | None":
+    def find_facade() -> "AsyncSource[Any] | None":
         found = source()
         return None if found is None else found.aio
 
-    return twin
+    return find_facade

@@ -5,17 +5,17 @@ from typing import Any
 
 from asyncpg import InterfaceError
 
-from tenure.connections.refusals import no_transaction_error
+from tenure.connections.errors import no_transaction_error
 
 
 class Connection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    async def execute(self, text: str, asked: str) -> str | None:
+    async def execute(self, text: str, request: str) -> str | None:
         if not self._connection.is_in_transaction():
             raise no_transaction_error("call this inside `async with connection.transaction():`")
-        value: str | None = await self._connection.fetchval(text.replace(":asked", "$1"), asked)
+        value: str | None = await self._connection.fetchval(text.replace(":request", "$1"), request)
         return value
 
     def transaction_check(self) -> Callable[[], bool]:

@@ -1,7 +1,7 @@
 """Adapt the caller's connection to PostgreSQL, for all supported drivers.
 
 The name of the connection's class selects the adapter, so drivers that are not installed are never imported. A
-statement of tenure has one parameter, `:asked`, and returns one text.
+statement of tenure has one parameter, `:request`, and returns one text.
 """
 
 from asyncio import AbstractEventLoop
@@ -20,7 +20,7 @@ IsTransactionOpen = Callable[[], bool]
 class CallerConnection(Protocol):
     """The operations on the caller's connection."""
 
-    def execute(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, request: str) -> str | None:
         """Run the statement in the connection's transaction; begin one if necessary; raise in autocommit mode."""
         ...
 

@@ -8,8 +8,8 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
+from tenure.connections.errors import no_transaction_error, wrong_database_error
 from tenure.connections.formatted import execute_with
-from tenure.connections.refusals import no_transaction_error, wrong_database_error
 
 
 class Connection:
@@ -19,13 +19,13 @@ class Connection:
             connection if isinstance(connection, BaseDatabaseWrapper) else connections[connection.alias]
         )
 
-    def execute(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, request: str) -> str | None:
         if self._connection.vendor != "postgresql":
             raise wrong_database_error(self._connection.vendor)
         if not self._is_in_transaction():
             raise no_transaction_error("call this inside `with transaction.atomic():`")
         with self._connection.cursor() as cursor:
-            return execute_with(cursor, text, asked)
+            return execute_with(cursor, text, request)
 
     def transaction_check(self) -> Callable[[], bool]:
         return self._has_open_transaction

@@ -3,8 +3,8 @@
 from typing import Any
 
 
-def execute_with(cursor: Any, text: str, asked: str) -> str | None:
+def execute_with(cursor: Any, text: str, request: str) -> str | None:
     """Run the statement on a cursor, and return its only value."""
-    cursor.execute(text.replace("%", "%%").replace(":asked", "%s"), [asked])
+    cursor.execute(text.replace("%", "%%").replace(":request", "%s"), [request])
     value: str | None = cursor.fetchone()[0]
     return value

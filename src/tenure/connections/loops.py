@@ -17,7 +17,7 @@ R = TypeVar("R")
 class AsyncCallerConnection(Protocol):
     """A `CallerConnection` whose statements are awaited."""
 
-    async def execute(self, text: str, asked: str) -> str | None: ...
+    async def execute(self, text: str, request: str) -> str | None: ...
 
     def transaction_check(self) -> Callable[[], bool]: ...
 
@@ -44,11 +44,11 @@ class LoopConnection:
     def __repr__(self) -> str:
         return repr(self.connection)
 
-    def execute(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, request: str) -> str | None:
         with self._lock:
             if self._is_cancelled:
                 raise asyncio.CancelledError
-            self._running = asyncio.run_coroutine_threadsafe(self._adapter.execute(text, asked), self._loop)
+            self._running = asyncio.run_coroutine_threadsafe(self._adapter.execute(text, request), self._loop)
         return wait_for_result(self._running)
 
     def cancel(self) -> None:

@@ -7,7 +7,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from tenure.connections.refusals import no_transaction_error
+from tenure.connections.errors import no_transaction_error
 
 
 @runtime_checkable
@@ -17,18 +17,18 @@ class HasCommitCallbacks(Protocol):
     after_commit: list[Callable[[], None]]
 
 
-BEGUN = {TransactionStatus.INTRANS, TransactionStatus.INERROR}
-OPEN = {TransactionStatus.ACTIVE, *BEGUN}
+IDLE_IN_TRANSACTION = {TransactionStatus.INTRANS, TransactionStatus.INERROR}
+OPEN = {TransactionStatus.ACTIVE, *IDLE_IN_TRANSACTION}
 
 
 class Connection:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
 
-    def execute(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, request: str) -> str | None:
         _reject_autocommit(self._connection)
         with psycopg.RawCursor(self._connection, row_factory=tuple_row) as cursor:
-            return _only_value(cursor.execute(number_placeholders(text), [asked]).fetchone())
+            return _only_value(cursor.execute(number_placeholders(text), [request]).fetchone())
 
     def transaction_check(self) -> Callable[[], bool]:
         return lambda: is_in_transaction(self._connection)
@@ -41,10 +41,10 @@ class AsyncConnection:
     def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
         self._connection = connection
 
-    async def execute(self, text: str, asked: str) -> str | None:
+    async def execute(self, text: str, request: str) -> str | None:
         _reject_autocommit(self._connection)
         async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
-            await cursor.execute(number_placeholders(text), [asked])
+            await cursor.execute(number_placeholders(text), [request])
             return _only_value(await cursor.fetchone())
 
     def transaction_check(self) -> Callable[[], bool]:
@@ -59,11 +59,11 @@ def is_in_transaction(connection: psycopg.Connection[Any] | psycopg.AsyncConnect
 
 
 def number_placeholders(text: str) -> bytes:
-    return text.replace(":asked", "$1").encode()
+    return text.replace(":request", "$1").encode()
 
 
 def _reject_autocommit(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    if connection.autocommit and connection.info.transaction_status not in BEGUN:
+    if connection.autocommit and connection.info.transaction_status not in IDLE_IN_TRANSACTION:
         raise no_transaction_error("call this inside `with connection.transaction():`")
 
 

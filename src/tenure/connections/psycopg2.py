@@ -5,8 +5,8 @@ from typing import Any
 
 import psycopg2.extensions as driver
 
+from tenure.connections.errors import no_transaction_error
 from tenure.connections.formatted import execute_with
-from tenure.connections.refusals import no_transaction_error
 
 IDLE, UNKNOWN = driver.TRANSACTION_STATUS_IDLE, driver.TRANSACTION_STATUS_UNKNOWN
 
@@ -15,11 +15,11 @@ class Connection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def execute(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, request: str) -> str | None:
         if self._connection.autocommit and not self._is_in_transaction():
             raise no_transaction_error("set autocommit to False, and commit afterwards")
         with self._connection.cursor(cursor_factory=driver.cursor) as cursor:
-            return execute_with(cursor, text, asked)
+            return execute_with(cursor, text, request)
 
     def transaction_check(self) -> Callable[[], bool]:
         return self._is_in_transaction

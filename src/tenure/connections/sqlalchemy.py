@@ -13,7 +13,7 @@ from sqlalchemy import TextClause, event, orm, text
 from sqlalchemy import engine as core
 from sqlalchemy.ext import asyncio as aio
 
-from tenure.connections.refusals import CallerError, no_transaction_error, wrong_database_error
+from tenure.connections.errors import CallerError, no_transaction_error, wrong_database_error
 
 CALLBACKS_KEY = "tenure_after_commit"
 """Key in `session.info` of the callbacks to call after the commit."""
@@ -23,8 +23,8 @@ class Connection:
     def __init__(self, connection: core.Connection) -> None:
         self._connection = connection
 
-    def execute(self, text: str, asked: str) -> str | None:
-        return _execute(self._connection, text, asked)
+    def execute(self, text: str, request: str) -> str | None:
+        return _execute(self._connection, text, request)
 
     def transaction_check(self) -> Callable[[], bool]:
         return _transaction_check(self._connection)
@@ -37,14 +37,14 @@ class Session:
     def __init__(self, session: "orm.Session | orm.scoped_session[Any]") -> None:
         self._session: orm.Session = session() if isinstance(session, orm.scoped_session) else session
 
-    def execute(self, text: str, asked: str) -> str | None:
+    def execute(self, text: str, request: str) -> str | None:
         # Flush first: the job may refer to rows that the session has not written yet.
         if self._session.autoflush:
             try:
                 self._session.flush()
             except Exception as exc:
                 raise CallerError(exc) from exc
-        return _execute(self._session.connection(), text, asked)
+        return _execute(self._session.connection(), text, request)
 
     def transaction_check(self) -> Callable[[], bool]:
         return _transaction_check(self._session)
@@ -57,8 +57,8 @@ class AsyncConnection:
     def __init__(self, connection: aio.AsyncConnection) -> None:
         self._connection = connection
 
-    async def execute(self, text: str, asked: str) -> str | None:
-        return await self._connection.run_sync(_execute, text, asked)
+    async def execute(self, text: str, request: str) -> str | None:
+        return await self._connection.run_sync(_execute, text, request)
 
     def transaction_check(self) -> Callable[[], bool]:
         connection = self._connection.sync_connection
@@ -72,8 +72,8 @@ class AsyncSession:
     def __init__(self, session: "aio.AsyncSession | aio.async_scoped_session[Any]") -> None:
         self._session: aio.AsyncSession = session() if isinstance(session, aio.async_scoped_session) else session
 
-    async def execute(self, text: str, asked: str) -> str | None:
-        return await self._session.run_sync(lambda session: Session(session).execute(text, asked))
+    async def execute(self, text: str, request: str) -> str | None:
+        return await self._session.run_sync(lambda session: Session(session).execute(text, request))
 
     def transaction_check(self) -> Callable[[], bool]:
         return _transaction_check(self._session.sync_session)
@@ -82,12 +82,12 @@ class AsyncSession:
         _register_callback(self._session.sync_session, callback)
 
 
-def _execute(connection: core.Connection, text: str, asked: str) -> str | None:
+def _execute(connection: core.Connection, text: str, request: str) -> str | None:
     if connection.dialect.name != "postgresql":
         raise wrong_database_error(connection.dialect.name)
     if getattr(connection.connection.dbapi_connection, "autocommit", False):
         raise no_transaction_error("remove isolation_level='AUTOCOMMIT', and commit afterwards")
-    value: str | None = connection.execute(_clause(text), {"asked": asked}).scalar_one()
+    value: str | None = connection.execute(_clause(text), {"request": request}).scalar_one()
     return value
 
 

@@ -1,4 +1,4 @@
-"""Answers that a handler may return or raise instead of a result. Both ways have the same effect."""
+"""Answers that a handler returns or raises instead of a result. Returning and raising have the same effect."""
 
 from tenure.core import checks
 from tenure.core.checks import Seconds

@@ -12,7 +12,7 @@ Random = Callable[[], float]
 @checks.reject_unknown_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Exponential back-off with full jitter: a random delay from 0 to `first * factor ** n`, at most `cap`."""
+    """Exponential back-off with full jitter: a random delay up to `first * factor ** (attempts - 1)`, at most `cap`."""
 
     first: float = 5.0
     factor: float = 2.0

@@ -15,7 +15,7 @@ def plan_enqueue(
 ) -> tuple[list[JobRecord], list[Enqueued]]:
     """Return the records to store, and the results of all records, in the order of the request.
 
-    `stored` holds those of the ids that the store has already. A record whose id is stored, or occurs earlier in the
+    `stored` holds the ids that the store already has. A record whose id is stored, or occurs earlier in the
     request, is the same job. A record whose key is held by a live job, or by an earlier record, resolves to that job;
     with `on_conflict="raise"` it raises `KeyTaken`, and the caller stores nothing.
     """

@@ -174,7 +174,7 @@ class Refusal(StrEnum):
     UNKNOWN = "no such job"
     STATE = "its state does not allow it"
     KEY_TAKEN = "its key is taken by a live job"
-    ASKED_BEFORE = "cancel already requested"
+    CANCEL_REQUESTED = "cancel already requested"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +317,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A worker's heartbeat. `quiet_for` is the number of seconds since the last iteration of its claim loop.
+    """A worker's heartbeat. `quiet_for`: how many seconds its event loop or claimer has been blocked.
 
     A `concurrency` of 0 means that the worker is stopping: it finishes the jobs that it holds, and claims no more.
     """

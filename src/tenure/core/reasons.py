@@ -18,7 +18,7 @@ from tenure.core.operations import MAX_AHEAD_COUNTED, ClaimOutlook, Move, Worker
 from tenure.core.transitions import fails_on_next_crash, is_exhausted
 
 STALLED_AFTER = 5.0
-"""Seconds without an iteration of its claim loop after which a worker is reported as stalled."""
+"""Seconds after which a worker with a blocked event loop or claimer is reported as stalled."""
 MAX_NAMES_SHOWN = 5
 
 
@@ -43,7 +43,7 @@ class ReasonKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A condition. If it does not hold, the job does not run, or its run is in trouble.
+    """A condition. If it does not hold, the job does not run, or its run has a problem.
 
     `remedy` tells the operator what to do, where an action can help.
     """

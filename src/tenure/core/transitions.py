@@ -79,7 +79,7 @@ def refusal(move: Move, state: State, *, cancel_requested: bool) -> Refusal | No
     if state not in MOVABLE[move]:
         return Refusal.STATE
     if move is Move.CANCEL and cancel_requested:
-        return Refusal.ASKED_BEFORE
+        return Refusal.CANCEL_REQUESTED
     return None
 
 

@@ -16,12 +16,14 @@ def liveness_problems(status: ServiceStatus) -> list[str]:
     Missing workers do not count: the supervisor restarts them. Nor does an unavailable store: a restart does not help.
     """
     supervisor = (
-        [f"the supervisor has been blocked for {status.quiet_for:.0f} s"] if status.quiet_for > MAX_BLOCKED_TIME else []
+        [f"the supervisor has been blocked for {status.blocked_for:.0f} s"]
+        if status.blocked_for > MAX_BLOCKED_TIME
+        else []
     )
     return supervisor + [
-        f"{_describe(worker)} has been blocked for {worker.quiet_for:.0f} s"
+        f"{_describe(worker)} has been blocked for {worker.blocked_for:.0f} s"
         for worker in status.workers
-        if worker.quiet_for > MAX_BLOCKED_TIME
+        if worker.blocked_for > MAX_BLOCKED_TIME
     ]
 
 

@@ -66,7 +66,7 @@ def metrics_of(status: ServiceStatus, version: str) -> list[Metric]:
         _unlabelled(
             "tenure_quiet_seconds",
             "Longest time for which the event loop or the claimer of a worker has been blocked.",
-            max((worker.quiet_for for worker in workers), default=0.0),
+            max((worker.blocked_for for worker in workers), default=0.0),
         ),
     ]
 

@@ -15,7 +15,7 @@ class ServiceStatus:
     is_stopping: bool = False
     deaths: int = 0
     """The number of processes that exited unexpectedly."""
-    quiet_for: float = 0.0
+    blocked_for: float = 0.0
     """For how many seconds the supervisor has been blocked."""
     ended_summary: Summary = field(default_factory=Summary)
     """The runs of workers that have ended, so that counters never decrease."""

@@ -90,11 +90,13 @@ class Child:
         return summary.completed + summary.failed + summary.retried + summary.snoozed + summary.cancelled + summary.lost
 
     def status(self, now: float) -> WorkerStatus | None:
-        """Return the latest status of the worker. Without recent reports, `quiet_for` counts from the last one."""
+        """Return the latest status of the worker. Without recent reports, `blocked_for` counts from the last one."""
         if self._sample is None:
             return None
         status, silent_for = self._sample.status, now - self._sample.at
-        return replace(status, quiet_for=silent_for) if silent_for > max(STATUS_TIMEOUT, status.quiet_for) else status
+        return (
+            replace(status, blocked_for=silent_for) if silent_for > max(STATUS_TIMEOUT, status.blocked_for) else status
+        )
 
     def unfinished_entries(self) -> list[str] | None:
         """Return the entries of jobs that a dead child had started; None if they are not known."""

@@ -75,7 +75,7 @@ class Supervisor:
 
     def status(self) -> ServiceStatus:
         """Return the latest status. It is old if the supervisor is blocked, for example by a full log pipe."""
-        return replace(self._status, quiet_for=max(0.0, ticks() - self._last_iteration_at - LOOP_INTERVAL))
+        return replace(self._status, blocked_for=max(0.0, ticks() - self._last_iteration_at - LOOP_INTERVAL))
 
     def _run_once(self, now: float) -> SupervisorResult | None:
         self._last_iteration_at = now

@@ -89,7 +89,7 @@ class Call(Generic[P, C, R]):
 
 
 class Task(Generic[P, C, R]):
-    """A function as a task: called, it is the function; enqueued, a worker calls it."""
+    """A registered function. A direct call runs the function; after `enqueue`, a worker calls it."""
 
     __name__: str
     __qualname__: str

@@ -33,7 +33,7 @@ class HeldRun(Run):
         (job,) = self._holder.store.find(Query(ids=(self.id,))).jobs
         return job
 
-    def ask_to_cancel(self) -> None:
+    def request_cancel(self) -> None:
         """Request a cancel, as an operator does. `cancel_requested` is true at once."""
         self._holder.store.move([self.id], Move.CANCEL)
         self.extend()

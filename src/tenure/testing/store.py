@@ -49,5 +49,5 @@ class ImmediateTransaction:
     def is_open(self) -> bool:
         return False
 
-    def is_of(self, connection: object) -> bool:  # noqa: ARG002
+    def belongs_to(self, connection: object) -> bool:  # noqa: ARG002
         return True

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 SETTLE_BATCH_SIZE = 128
 """Number of settlements that are sent without waiting for a claim."""
 SETTLE_BATCH_DELAY = 0.005
-"""Seconds that a settlement may wait for others to share its round trip, while the slots are busy."""
+"""Seconds that a settlement may wait for others to share its round trip, while jobs are buffered."""
 MAX_BUFFER_TIME = 1.0
 """Seconds that a job may stay buffered. Then it is released for other workers."""
 INTERRUPT_TIMEOUT = 2.0
@@ -191,7 +191,7 @@ class Claimer:
 
     def _shortest_retry_delay(self, now: float) -> float:
         """Return the seconds until the next retry of an unavailable source."""
-        return min((rest for source in self._sources if (rest := source.retry_delay(now))), default=MAX_IDLE_WAIT)
+        return min((delay for source in self._sources if (delay := source.retry_delay(now))), default=MAX_IDLE_WAIT)
 
     def _claim_limit(self) -> int:
         """Return how many jobs to claim now."""
@@ -411,11 +411,11 @@ class Claimer:
             if all(source.retry_delay(now) for source in self._sources if source.has_pending):
                 time.sleep(self._shortest_retry_delay(now))
             self._round_trip(0)
-        rest = [run for source in self._sources for run, _ in (*source.unconfirmed, *source.unsent)]
-        if rest:
-            self.summary.unrecorded += len(rest)
-            log.error("store unavailable while stopping; job outcomes not recorded: %s", len(rest))
-            for run in rest:
+        unrecorded = [run for source in self._sources for run, _ in (*source.unconfirmed, *source.unsent)]
+        if unrecorded:
+            self.summary.unrecorded += len(unrecorded)
+            log.error("store unavailable while stopping; job outcomes not recorded: %s", len(unrecorded))
+            for run in unrecorded:
                 log.warning(
                     "outcome of job %s not recorded; it runs again after its lease expires",
                     run.id,

@@ -18,18 +18,18 @@ UNHANDLED_CHECK_INTERVAL = 60.0
 
 class Registration:
     def __init__(
-        self, store: Backend, heartbeat: Heartbeat, quiet_for: Callable[[], float], is_stopping: Callable[[], bool]
+        self, store: Backend, heartbeat: Heartbeat, blocked_for: Callable[[], float], is_stopping: Callable[[], bool]
     ) -> None:
         self._store = store
         self._heartbeat = heartbeat
-        self._quiet_for = quiet_for
+        self._blocked_for = blocked_for
         self._is_stopping = is_stopping
 
     def refresh(self) -> float:
         """Send a heartbeat; return the seconds until the next one."""
         concurrency = 0 if self._is_stopping() else self._heartbeat.concurrency
         self._store.beat(
-            replace(self._heartbeat, concurrency=concurrency, quiet_for=self._quiet_for()), REGISTRATION_TTL
+            replace(self._heartbeat, concurrency=concurrency, quiet_for=self._blocked_for()), REGISTRATION_TTL
         )
         return HEARTBEAT_INTERVAL
 

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 def exit_when_parent_dies(pipe: int, delay: float) -> None:
     """Exit this process `delay` seconds after the pipe ends: without a parent, no process would kill it."""
 
-    def hold() -> None:
+    def exit_at_end() -> None:
         # Wait for the end only, without reading: `stop_when_parent_dies` reads the messages.
         end = select.poll()
         end.register(pipe, 0)
@@ -27,17 +27,17 @@ def exit_when_parent_dies(pipe: int, delay: float) -> None:
         time.sleep(delay)
         os._exit(1)
 
-    threading.Thread(target=hold, name="tenure-exit-with-parent", daemon=True).start()
+    threading.Thread(target=exit_at_end, name="tenure-exit-with-parent", daemon=True).start()
 
 
 def stop_when_parent_dies(pipe: int, worker: Stoppable, on_message: Callable[[], None] = lambda: None) -> None:
     """Stop the worker when the pipe ends, and call `on_message` for each message before. Return at once."""
 
-    def hold() -> None:
+    def read_until_end() -> None:
         with suppress(OSError):
             while os.read(pipe, 4_096):
                 on_message()
         log.warning("parent process exited or closed the pipe; stopping")
         worker.stop()
 
-    threading.Thread(target=hold, name="tenure-parent-watch", daemon=True).start()
+    threading.Thread(target=read_until_end, name="tenure-parent-watch", daemon=True).start()

@@ -9,7 +9,7 @@ SAMPLE_WEIGHT, RISING_SAMPLE_WEIGHT = 0.3, 0.8
 
 
 class Prefetch:
-    """Estimate how many jobs will end while the next ones are fetched; for slow jobs, none.
+    """Estimate how many jobs will end while the worker fetches the next ones.
 
     The rate is measured at the ended jobs. While too few jobs are buffered, fetching limits the rate, so the estimate
     grows with each round trip until the slots have enough.

@@ -9,7 +9,7 @@ from tenure.worker.summary import Summary
 class WorkerStatus:
     """The status reported by a worker to its supervisor.
 
-    `quiet_for` is the number of seconds for which the event loop or the claimer has been blocked. `running` jobs have
+    `blocked_for` is the number of seconds for which the event loop or the claimer has been blocked. `running` jobs have
     started; `buffered` jobs are claimed and have not started.
     """
 
@@ -18,7 +18,7 @@ class WorkerStatus:
     is_ready: bool
     is_stopping: bool
     is_store_failing: bool
-    quiet_for: float
+    blocked_for: float
     running: int
     buffered: int
     summary: Summary

@@ -45,7 +45,7 @@ class Watchdog:
         self._is_claimer_blocked = False
         self._closing = threading.Event()
 
-    def quiet_for(self) -> float:
+    def blocked_for(self) -> float:
         """Return for how many seconds the event loop or the claimer has been blocked, whichever is longer."""
         loop = ticks() - self._probed_at if self._is_probe_pending else 0.0
         return max(0.0, loop - CHECK_INTERVAL, ticks() - self._claimer.last_iteration_at - CHECK_INTERVAL)

@@ -120,7 +120,7 @@ class Worker:
             is_ready=self._started.done() and self._started.exception() is None,
             is_stopping=self._claimer.is_stopping,
             is_store_failing=self._claimer.is_store_failing,
-            quiet_for=0.0 if self._watchdog is None else self._watchdog.quiet_for(),
+            blocked_for=0.0 if self._watchdog is None else self._watchdog.blocked_for(),
             running=running,
             buffered=max(0, self._run_queue.size - running),
             summary=replace(self.summary),
@@ -259,7 +259,7 @@ class Worker:
     def _build_claimer_main(
         self, registrations: Sequence[Registration], parts: Sequence["_Closable"], threads: Sequence[threading.Thread]
     ) -> Callable[[], None]:
-        def conduct() -> None:
+        def run_claimer() -> None:
             error: BaseException | None = None
             try:
                 self._claimer.run()
@@ -284,7 +284,7 @@ class Worker:
             else:
                 self._ended.set_exception(error)
 
-        return conduct
+        return run_claimer
 
     def _run_loop(self) -> None:
         try:
@@ -336,7 +336,7 @@ class Worker:
             queues=None if queues is None else (*queues, *tables),
             types=(*self._types_in(jobs), *tables),
         )
-        return Registration(jobs._backend, heartbeat, watchdog.quiet_for, lambda: self._claimer.is_stopping)
+        return Registration(jobs._backend, heartbeat, watchdog.blocked_for, lambda: self._claimer.is_stopping)
 
     def _types_in(self, source: Jobs | Table[Any]) -> tuple[str, ...]:
         """Return the types run for a source."""

@@ -215,7 +215,7 @@ class Memory:
         jobs = self._undo_log.roll_back(self._index.jobs)
         for job in sorted(jobs.values(), key=lambda job: job.sequence):
             index.add(job, now)
-            enqueue_order.add(job.sequence, job.entry.id)
+            enqueue_order.add(job.sequence, job.record.id)
         # Assign only now, and before the undo log closes: an interrupted recovery starts again.
         self._index, self._enqueue_order = index, enqueue_order
         self._schedules.restore(self._undo_log.schedules)
@@ -249,7 +249,7 @@ class Memory:
     def _store(self, record: JobRecord, now: datetime) -> None:
         self._sequence += 1
         run_at = record.run_at or (now + timedelta(seconds=record.delay) if record.delay else now)
-        job = StoredJob(entry=record, sequence=self._sequence, created_at=now, run_at=run_at)
+        job = StoredJob(record=record, sequence=self._sequence, created_at=now, run_at=run_at)
         self._undo_log.record_new(job)
         self._enqueue_order.add(job.sequence, record.id)
         self._event_counts.add(record.queue, Event.ENQUEUED, now)
@@ -264,7 +264,7 @@ class Memory:
         """Put a job back into the index after a change, and wake the waiters that may want it."""
         self._index.add(job, now)
         if job.state is State.QUEUED:
-            self._waiters.wake(job.entry.queue, job.entry.type, is_due=job.run_at <= now)
+            self._waiters.wake(job.record.queue, job.record.type, is_due=job.run_at <= now)
 
     def _claim(self, request: ClaimRequest, now: datetime) -> Claimed:
         jobs = sorted(self._index.held_by_token(request.token), key=lambda job: job.claim_order)
@@ -275,7 +275,7 @@ class Memory:
                 self._undo_log.record(job)
                 job.take(request, now)
                 self._index.add(job, now)
-                self._event_counts.add(job.entry.queue, Event.CLAIMED, now)
+                self._event_counts.add(job.record.queue, Event.CLAIMED, now)
         return Claimed(jobs=[job.job() for job in jobs])
 
     def _extend(self, extension: Extension, now: datetime) -> HoldStatus:
@@ -294,12 +294,12 @@ class Memory:
         if not job.is_held_by(settlement.hold):
             landed = job.landed_before(settlement)
             if not landed:
-                self._event_counts.add(job.entry.queue, Event.REFUSED, now)
+                self._event_counts.add(job.record.queue, Event.REFUSED, now)
             return landed
         self._unindex(job)
         job.settle(settlement, now)
         self._reindex(job, now)
-        self._event_counts.add(job.entry.queue, EVENT_BY_OUTCOME[settlement.outcome], now)
+        self._event_counts.add(job.record.queue, EVENT_BY_OUTCOME[settlement.outcome], now)
         return True
 
     def _reap_expired(self, now: datetime, limit: int) -> list[Reaped]:
@@ -313,22 +313,22 @@ class Memory:
     ) -> Reaped:
         worker, fence = str(job.worker), job.fence
         self._unindex(job)
-        if started is None or job.entry.id in started:
+        if started is None or job.record.id in started:
             job.expire(self._registry.find(worker, now), now, is_reported_dead=is_reported_dead)
             event = Event.EXPIRED
         else:
-            job.settle(build_release(Hold(id=job.entry.id, fence=fence, token=str(job.token))), now)
+            job.settle(build_release(Hold(id=job.record.id, fence=fence, token=str(job.token))), now)
             event = Event.RELEASED
         self._reindex(job, now)
-        self._event_counts.add(job.entry.queue, event, now)
-        return Reaped(id=job.entry.id, state=job.state, worker=worker, fence=fence)
+        self._event_counts.add(job.record.queue, event, now)
+        return Reaped(id=job.record.id, state=job.state, worker=worker, fence=fence)
 
     def _move(self, id: str, move: Move, note: str, now: datetime) -> Moved:
         job = self._index.jobs.get(id)
         if job is None:
             return Moved(id=id, state=None, refusal=Refusal.UNKNOWN)
         refused = refusal(move, job.state, cancel_requested=job.cancel_requested)
-        if refused is None and move is Move.RETRY and self._index.key_holder(job.entry.queue, job.entry.key):
+        if refused is None and move is Move.RETRY and self._index.key_holder(job.record.queue, job.record.key):
             refused = Refusal.KEY_TAKEN
         if refused is None:
             self._unindex(job)
@@ -337,7 +337,7 @@ class Memory:
             else:
                 job.cancel(note, now)
             self._reindex(job, now)
-            self._event_counts.add(job.entry.queue, Event.OPERATOR, now)
+            self._event_counts.add(job.record.queue, Event.OPERATOR, now)
         return Moved(id=id, state=job.state, refusal=refused)
 
     def _explain(
@@ -347,7 +347,7 @@ class Memory:
         return ClaimOutlook(
             now=now,
             job=job.job(),
-            is_paused=job.entry.queue in self._index.paused,
+            is_paused=job.record.queue in self._index.paused,
             ahead=self._index.count_ahead(job, queues, types, now) if is_due else 0,
             holder=self._registry.find(str(job.worker), now) if job.state is State.RUNNING else None,
         )

@@ -31,48 +31,48 @@ class JobIndex:
         self._state_counts: dict[tuple[str, str], Counter[State]] = defaultdict(Counter)
 
     def add(self, job: StoredJob, now: datetime) -> None:
-        entry, id = job.entry, job.entry.id
+        record, id = job.record, job.record.id
         self.jobs[id] = job
-        self._state_counts[entry.queue, entry.type][job.state] += 1
-        if entry.key is not None and job.state in LIVE:
-            self._by_key[entry.queue, entry.key] = id
+        self._state_counts[record.queue, record.type][job.state] += 1
+        if record.key is not None and job.state in LIVE:
+            self._by_key[record.queue, record.key] = id
         if job.state is State.QUEUED:
-            self._lanes[entry.queue][entry.type].put(job, now)
+            self._lanes[record.queue][record.type].put(job, now)
         elif job.state is State.RUNNING:
             self.index_lease(job)
             self._by_token[job.token][id] = job
             self._by_worker[job.worker][id] = job
         else:
-            self._finished[entry.queue, job.state].put((job.finished_at, job.sequence, id))
+            self._finished[record.queue, job.state].put((job.finished_at, job.sequence, id))
 
     def remove(self, job: StoredJob) -> None:
-        entry, id = job.entry, job.entry.id
-        self._state_counts[entry.queue, entry.type][job.state] -= 1
-        if entry.key is not None and job.state in LIVE:
-            del self._by_key[entry.queue, entry.key]
+        record, id = job.record, job.record.id
+        self._state_counts[record.queue, record.type][job.state] -= 1
+        if record.key is not None and job.state in LIVE:
+            del self._by_key[record.queue, record.key]
         if job.state is State.QUEUED:
-            self._lanes[entry.queue][entry.type].discard(id)
-            self._drop_lane_if_empty(entry.queue, entry.type)
+            self._lanes[record.queue][record.type].discard(id)
+            self._drop_lane_if_empty(record.queue, record.type)
         elif job.state is State.RUNNING:
             self._leases_by_expiry.discard(id)
             _remove_from_group(self._by_token, job.token, id)
             _remove_from_group(self._by_worker, job.worker, id)
         else:
-            finished = self._finished[entry.queue, job.state]
+            finished = self._finished[record.queue, job.state]
             finished.discard(id)
             if not finished:
-                del self._finished[entry.queue, job.state]
+                del self._finished[record.queue, job.state]
 
     def delete(self, job: StoredJob) -> None:
         """Delete a job, and the counter of its queue and type if no jobs are left there."""
         self.remove(job)
-        del self.jobs[job.entry.id]
-        if not self._state_counts[job.entry.queue, job.entry.type].total():
-            del self._state_counts[job.entry.queue, job.entry.type]
+        del self.jobs[job.record.id]
+        if not self._state_counts[job.record.queue, job.record.type].total():
+            del self._state_counts[job.record.queue, job.record.type]
 
     def index_lease(self, job: StoredJob) -> None:
         """Sort a running job by the time at which its lease expires."""
-        self._leases_by_expiry.put((job.leased_until, job.sequence, job.entry.id))
+        self._leases_by_expiry.put((job.leased_until, job.sequence, job.record.id))
 
     def key_holder(self, queue: str, key: str | None) -> str | None:
         """Return the id of the live job with this key."""
@@ -106,7 +106,7 @@ class JobIndex:
         Their keys stay taken: a claimed job is still live.
         """
         jobs = [self.jobs[id] for id in pop_in_order(self._promoted_lanes(queues, types, now), limit)]
-        for (queue, type), number in Counter((each.entry.queue, each.entry.type) for each in jobs).items():
+        for (queue, type), number in Counter((each.record.queue, each.record.type) for each in jobs).items():
             self._state_counts[queue, type][State.QUEUED] -= number
             self._drop_lane_if_empty(queue, type)
         return jobs
@@ -153,7 +153,7 @@ class JobIndex:
     def _promote(self, lanes: Iterable[Lane], now: datetime, most: int) -> None:
         for id in pop_in_order((lane.scheduled for lane in lanes), most, until=now):
             job = self.jobs[id]
-            self._lanes[job.entry.queue][job.entry.type].promote(job)
+            self._lanes[job.record.queue][job.record.type].promote(job)
 
     def _unpaused_lanes(self, queues: RequestedNames, types: RequestedNames) -> list[Lane]:
         found = self._lanes.items() if queues is None else ((each, self._lanes.get(each, {})) for each in queues)

@@ -35,7 +35,7 @@ class Lane:
 
     def promote(self, job: StoredJob) -> None:
         """Make a job due."""
-        self.scheduled.discard(job.entry.id)
+        self.scheduled.discard(job.record.id)
         self.due.put(job.claim_order)
         self._due_by_age.put(job.time_order)
 

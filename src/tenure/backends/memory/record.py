@@ -14,7 +14,7 @@ from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is
 class StoredJob:
     """A mutable job. The caller holds the store's lock and keeps the index up to date."""
 
-    entry: JobRecord
+    record: JobRecord
     sequence: int
     created_at: datetime
     run_at: datetime
@@ -37,12 +37,12 @@ class StoredJob:
     @property
     def claim_order(self) -> tuple[int, datetime, int, str]:
         """The sort key among due jobs, with the id."""
-        return -self.entry.priority, self.run_at, self.sequence, self.entry.id
+        return -self.record.priority, self.run_at, self.sequence, self.record.id
 
     @property
     def time_order(self) -> tuple[datetime, int, str]:
         """The sort key by time, with the id."""
-        return self.run_at, self.sequence, self.entry.id
+        return self.run_at, self.sequence, self.record.id
 
     def snapshot(self) -> tuple[object, ...]:
         """Return the values of all mutable fields, for `restore`."""
@@ -89,18 +89,18 @@ class StoredJob:
             self.run_at = now + timedelta(seconds=settlement.delay)
         self._end(settlement.outcome, state, settlement.error, now)
 
-    def expire(self, known: WorkerInfo | None, now: datetime, *, is_reported_dead: bool) -> None:
-        """End the claim of a holder presumed dead; `known` is its registry entry."""
+    def expire(self, registered: WorkerInfo | None, now: datetime, *, is_reported_dead: bool) -> None:
+        """End the claim of a holder presumed dead; `registered` is its registry entry."""
         self.crashes += RULES[Outcome.EXPIRED].crashes
-        spent = is_exhausted(self.attempts, self.entry.max_attempts) or is_exhausted(
-            self.crashes, self.entry.max_crashes
+        spent = is_exhausted(self.attempts, self.record.max_attempts) or is_exhausted(
+            self.crashes, self.record.max_crashes
         )
         state = next_state(Outcome.EXPIRED, exhausted=spent, cancel_requested=self.cancel_requested)
         note = expiry_note(
             str(self.worker),
             claimed_at=self.started_at or now,
             leased_until=self.leased_until or now,
-            registered=known,
+            registered=registered,
             is_reported_dead=is_reported_dead,
         )
         self._end(Outcome.EXPIRED, state, note, now)
@@ -122,21 +122,21 @@ class StoredJob:
             self.finished_at = now
 
     def job(self) -> Job:
-        entry = self.entry
+        record = self.record
         return build_job(
-            entry.id,
-            entry.type,
-            decode(entry.payload),
-            entry.queue,
-            entry.key,
-            entry.priority,
+            record.id,
+            record.type,
+            decode(record.payload),
+            record.queue,
+            record.key,
+            record.priority,
             self.run_at,
             self.state,
             self.attempts,
             self.crashes,
-            entry.max_attempts,
-            entry.max_crashes,
-            entry.timeout,
+            record.max_attempts,
+            record.max_crashes,
+            record.timeout,
             self.fence,
             self.worker,
             self.leased_until,
@@ -146,7 +146,7 @@ class StoredJob:
             self.result_dropped,
             self.history,
             self.history_dropped,
-            dict(entry.meta),
+            dict(record.meta),
             self.created_at,
             self.started_at,
             self.finished_at,
@@ -182,5 +182,5 @@ class StoredJob:
             self.history_dropped += 1
 
 
-MUTABLE_FIELDS = tuple(each.name for each in fields(StoredJob) if each.name not in {"entry", "sequence", "created_at"})
+MUTABLE_FIELDS = tuple(each.name for each in fields(StoredJob) if each.name not in {"record", "sequence", "created_at"})
 _mutable_values = attrgetter(*MUTABLE_FIELDS)

@@ -42,12 +42,12 @@ def _parse_cursor(cursor: str | None) -> int | None:
 
 
 def _matches(job: StoredJob, query: Query, now: datetime) -> bool:
-    entry = job.entry
+    record = job.record
     return (
         (query.states is None or job.state in query.states)
-        and (query.queues is None or entry.queue in query.queues)
-        and (query.types is None or entry.type in query.types)
-        and (query.key is None or entry.key == query.key)
+        and (query.queues is None or record.queue in query.queues)
+        and (query.types is None or record.type in query.types)
+        and (query.key is None or record.key == query.key)
         and (query.worker is None or job.worker == query.worker)
         and (query.attempts_over is None or job.attempts > query.attempts_over)
         and (query.due is None or (job.state is State.QUEUED and (job.run_at <= now) is query.due))

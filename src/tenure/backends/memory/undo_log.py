@@ -18,12 +18,12 @@ class UndoLog:
 
     def record(self, job: StoredJob) -> None:
         """Save the state of a job, unless this operation has already saved it."""
-        if job.entry.id not in self._before:
-            self._before[job.entry.id] = job, job.snapshot()
+        if job.record.id not in self._before:
+            self._before[job.record.id] = job, job.snapshot()
 
     def record_new(self, job: StoredJob) -> None:
         """Record that the job did not exist before the operation."""
-        self._before.setdefault(job.entry.id, (job, None))
+        self._before.setdefault(job.record.id, (job, None))
 
     def record_schedule(self, name: str, last_at: datetime | None) -> None:
         """Save the last slot of a schedule; None for a new schedule."""

@@ -35,6 +35,7 @@ class Address:
 
     url: str = field(repr=False)
     shown: str
+    """The URL with its password masked, for messages."""
     schema: str = DEFAULT_SCHEMA
     migrate: Migrate = "auto"
     timeout: float = DEFAULT_TIMEOUT
@@ -83,8 +84,8 @@ class Address:
             "tcp_user_timeout": round(1000 * (self.timeout + self.grace)),
             **KEEPALIVES,
         }
-        unsaid = {name: value for name, value in defaults.items() if name not in given}
-        return make_conninfo(self.url, **unsaid, **own, client_encoding="UTF8")
+        unset = {name: value for name, value in defaults.items() if name not in given}
+        return make_conninfo(self.url, **unset, **own, client_encoding="UTF8")
 
 
 def address_of(url: str, shown: str) -> Address:

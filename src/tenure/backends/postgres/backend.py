@@ -5,12 +5,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from tenure.backends.postgres import claim as claiming
-from tenure.backends.postgres import enqueue as enqueueing
-from tenure.backends.postgres import move as moving
-from tenure.backends.postgres import read as reading
-from tenure.backends.postgres import schedule as scheduling
-from tenure.backends.postgres import settle as settling
+from tenure.backends.postgres import claim, enqueue, read, schedule, settle
+from tenure.backends.postgres import move as move_operations
 from tenure.backends.postgres.address import address_of
 from tenure.backends.postgres.caller_transaction import PostgresTransactionOperations
 from tenure.backends.postgres.database import Database
@@ -62,48 +58,48 @@ class PostgreSQL:
         self._waiter = JobWaiter(self.database)
 
     def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
-        enqueued = enqueueing.enqueue(self.database, records)
+        enqueued = enqueue.enqueue(self.database, records)
         self._waiter.wake_for_jobs(records)
         return enqueued
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
-        scheduled = scheduling.schedule(self.database, check_schedule(name, slots), slots)
+        scheduled = schedule.schedule(self.database, check_schedule(name, slots), slots)
         if scheduled.ids:
             self._waiter.wake_for_jobs([slot.record for slot in slots])
         return scheduled
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        return claiming.claim(self.database, request)
+        return claim.claim(self.database, request)
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
-        return claiming.extend(self.database, extensions)
+        return claim.extend(self.database, extensions)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        landed = settling.settle(self.database, settlements)
+        landed = settle.settle(self.database, settlements)
         self._waiter.wake_for_settlements(settlements)
         return landed
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        ending = settling.SettleBatch(self.database, settlements)
-        taking = claiming.queries(self.database, request)
-        if ending.only_completes and len(settlements) >= CONCURRENT_SETTLE_MINIMUM and claiming.skips_reaping(request):
-            ended, taken = self.database.execute_concurrently(ending.queries, taking)
+        batch = settle.SettleBatch(self.database, settlements)
+        claim_queries = claim.queries(self.database, request)
+        if batch.only_completes and len(settlements) >= CONCURRENT_SETTLE_MINIMUM and claim.skips_reaping(request):
+            settled, claimed = self.database.execute_concurrently(batch.queries, claim_queries)
         else:
-            results = self.database.execute([*ending.queries, *taking])
-            ended, taken = results[: len(ending.queries)], results[len(ending.queries) :]
+            results = self.database.execute([*batch.queries, *claim_queries])
+            settled, claimed = results[: len(batch.queries)], results[len(batch.queries) :]
         self._waiter.wake_for_settlements(settlements)
-        return ending.read_landed(ended), claiming.read_outcome(self.database, request, taken[-1])
+        return batch.read_landed(settled), claim.read_outcome(self.database, request, claimed[-1])
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
-        step = (
-            settling.reap_expired_query(self.database, limit)
+        query = (
+            settle.reap_expired_query(self.database, limit)
             if worker is None
-            else settling.reap_worker_query(self.database, worker, started, limit)
+            else settle.reap_worker_query(self.database, worker, started, limit)
         )
-        (rows,) = self.database.execute([step], may_repeat=False)
-        reaped = settling.parse_reaped(rows)
+        (rows,) = self.database.execute([query], may_repeat=False)
+        reaped = settle.parse_reaped(rows)
         if any(each.state is State.QUEUED for each in reaped):
             self._waiter.wake(None)
         return reaped
@@ -112,16 +108,16 @@ class PostgreSQL:
         self._waiter.wait(queues, types, timeout)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
-        moved = moving.move(self.database, ids, move, move_note(move, reason))
+        moved = move_operations.move(self.database, ids, move, move_note(move, reason))
         if any(each.moved and each.state is State.QUEUED for each in moved):
             self._waiter.wake(None)
         return moved
 
     def delete(self, ids: Sequence[str]) -> list[Moved]:
-        return moving.delete(self.database, ids)
+        return move_operations.delete(self.database, ids)
 
     def purge(self, purge: Purge) -> int:
-        number = moving.purge(self.database, purge)
+        number = move_operations.purge(self.database, purge)
         if number < purge.limit:
             self._maintenance.sweep_lanes()
         return number
@@ -134,16 +130,16 @@ class PostgreSQL:
         self._waiter.wake(queues)
 
     def find(self, query: Query) -> Page:
-        return reading.find(self.database, query)
+        return read.find(self.database, query)
 
     def stats(self) -> Stats:
-        return reading.stats(self.database)
+        return read.stats(self.database)
 
     def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
         return explain(self.database, id, queues, types)
 
     def counts(self, since: float) -> list[Count]:
-        return reading.counts(self.database, since)
+        return read.counts(self.database, since)
 
     def beat(self, beat: Heartbeat, ttl: float) -> None:
         statements, now = self.database.statements["workers"], self.database.now()
@@ -171,7 +167,7 @@ class PostgreSQL:
         return self.database.migrate()
 
     def workers(self) -> list[WorkerInfo]:
-        return reading.workers(self.database)
+        return read.workers(self.database)
 
     @contextmanager
     def transaction(self, loop: AbstractEventLoop | None = None) -> Iterator[Any]:

@@ -59,7 +59,7 @@ class PostgresTransactionOperations:
             and self._database.is_transaction_open(self._transaction_id)
         )
 
-    def is_of(self, connection: object) -> bool:
+    def belongs_to(self, connection: object) -> bool:
         return connection == self._connection
 
     def _call(self, operation: str, **fields: Any) -> Any:

@@ -5,36 +5,36 @@
 
 -- name: enqueue
 select cast(
-  case when {this_store} = given.asked ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
+  case when {this_store} = given.request ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
     select json_agg(json_build_array(job.id, job.created, job.key_taken) order by job.number)
-    from {schema}.enqueue_many_v1(given.asked -> 'jobs') with ordinality as job (id, created, key_taken, number)
+    from {schema}.enqueue_many_v1(given.request -> 'jobs') with ordinality as job (id, created, key_taken, number)
   )) end as text
 )
-from (select cast(cast(:asked as text) as json) as asked) given;
+from (select cast(cast(:request as text) as json) as request) given;
 
 -- name: extend
 select cast(
-  case when {this_store} = given.asked ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
+  case when {this_store} = given.request ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
     select json_agg(
       {schema}.extend_v1(
-        claim.asked ->> 'id', cast(claim.asked ->> 'fence' as bigint), claim.asked ->> 'token',
-        cast(claim.asked ->> 'lease' as double precision), claim.asked -> 'progress'
+        claim.value ->> 'id', cast(claim.value ->> 'fence' as bigint), claim.value ->> 'token',
+        cast(claim.value ->> 'lease' as double precision), claim.value -> 'progress'
       )
       order by claim.number
     )
-    from json_array_elements(given.asked -> 'claims') with ordinality as claim (asked, number)
+    from json_array_elements(given.request -> 'claims') with ordinality as claim (value, number)
   )) end as text
 )
-from (select cast(cast(:asked as text) as json) as asked) given;
+from (select cast(cast(:request as text) as json) as request) given;
 
 -- name: settle
 select cast(
-  case when {this_store} = given.asked ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
+  case when {this_store} = given.request ->> 'store' then json_build_array(cast(pg_current_xact_id() as text), (
     select json_agg(claim.landed order by claim.number)
-    from {schema}.settle_v1(given.asked -> 'claims') with ordinality as claim (id, landed, number)
+    from {schema}.settle_v1(given.request -> 'claims') with ordinality as claim (id, landed, number)
   )) end as text
 )
-from (select cast(cast(:asked as text) as json) as asked) given;
+from (select cast(cast(:request as text) as json) as request) given;
 
 -- name: store
 -- Return the identity of the store.

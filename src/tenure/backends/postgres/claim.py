@@ -17,7 +17,7 @@ from tenure.backends.postgres.claim_scan import EXTRA_SCAN, SCAN_GROWTH
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.encoding import array, microseconds, optional_array, parse_timestamp
 from tenure.backends.postgres.pipeline import BoundQuery
-from tenure.backends.postgres.rows import JsonRow, claimed_job, job_of, progress_text
+from tenure.backends.postgres.rows import JsonRow, decode_claimed_job, decode_job, progress_text
 from tenure.backends.postgres.settle import hold_values, lock_query, reap_expired_query, split_by_job
 from tenure.backends.protocol import SWEEP
 from tenure.core.operations import Claimed, ClaimRequest, Extension, HoldStatus
@@ -60,7 +60,7 @@ def queries(database: Database, request: ClaimRequest) -> list[BoundQuery]:
 
 
 def skips_reaping(request: ClaimRequest) -> bool:
-    """Return whether a claim reaps nothing. A reaping claim could find jobs that are being completed beside it."""
+    """Return whether a claim reaps nothing. A reaping claim could find jobs that a concurrent transaction completes."""
     return _hint_of(request) is not None
 
 
@@ -77,9 +77,9 @@ def read_outcome(database: Database, request: ClaimRequest, result: Any) -> Clai
         rows = sorted([*rows, *rows_of(more)], key=_sort_key)
     if is_held:
         (held,) = database.execute([BoundQuery(database.statements["claim"]["held"], {"token": request.token})])
-        return Claimed(jobs=[job_of(row) for row in held])
+        return Claimed(jobs=[decode_job(row) for row in held])
     worker, until, since = request.worker, parse_timestamp(leased_until), parse_timestamp(started_at)
-    jobs = [claimed_job(row, worker, until, since) for row in rows]
+    jobs = [decode_claimed_job(row, worker, until, since) for row in rows]
     return Claimed(jobs=jobs, hint=_next_hint(request, rows))
 
 

@@ -1,22 +1,22 @@
 -- Claim due jobs: promote scheduled jobs that became due, then take the first jobs of all lanes. `reap.sql` reaps
--- expired leases before. A lane is a queue and type; `line` holds the lanes to claim from. Lanes are few, jobs are
+-- expired leases before. A lane is a queue and type; `lane` holds the lanes to claim from. Lanes are few, jobs are
 -- many.
 
 -- name: promote
 -- Promote jobs that became due in the requested lanes, the oldest first.
 -- queues, types: null for all. limit: maximum number of jobs. token: if this token holds jobs, change nothing.
 with
-line as materialized (
-{lines}
+lane as materialized (
+{lanes}
 ),
 came_due as materialized (
-  select first.place
-  from line
+  select first.ctid
+  from lane
   cross join lateral (
-    select job.ctid as place, job.run_at, job.sequence
+    select job.ctid, job.run_at, job.sequence
     from {schema}.jobs job
     where
-      job.state = 'queued' and not job.is_ready and job.queue = line.queue and job.type = line.type
+      job.state = 'queued' and not job.is_ready and job.queue = lane.queue and job.type = lane.type
       and job.run_at <= {now}
     order by job.run_at, job.sequence
     limit :limit
@@ -26,19 +26,19 @@ came_due as materialized (
   limit :limit
 ),
 locked as materialized (
-  select still.place
+  select locked_row.ctid
   from came_due
   cross join lateral (
-    select job.ctid as place
+    select job.ctid
     from {schema}.jobs job
-    where job.ctid = came_due.place and job.state = 'queued' and not job.is_ready
+    where job.ctid = came_due.ctid and job.state = 'queued' and not job.is_ready
     for update skip locked
-  ) still
+  ) locked_row
 )
 update {schema}.jobs job
 set is_ready = true
 from locked
-where job.ctid = locked.place;
+where job.ctid = locked.ctid;
 
 -- name: take
 -- Take the first ready jobs. Return whether the token holds more jobs than :had (then nothing changed), whether a lane
@@ -55,22 +55,22 @@ at as (
     cast(:at_run_ats as timestamptz[]), cast(:at_sequences as bigint[])
   ) as at (queue, type, rank, run_at, sequence)
 ),
-line as materialized (
-{lines}
+lane as materialized (
+{lanes}
 ),
 candidate as materialized (
-  select next.place, next.rank, next.run_at, next.sequence, next.number
-  from line
-  left join at on at.queue = line.queue and at.type = line.type
+  select next.ctid, next.rank, next.run_at, next.sequence, next.number
+  from lane
+  left join at on at.queue = lane.queue and at.type = lane.type
   cross join lateral (
     select
-      ready.place, ready.rank, ready.run_at, ready.sequence,
+      ready.ctid, ready.rank, ready.run_at, ready.sequence,
       row_number() over (order by ready.rank, ready.run_at, ready.sequence) as number
     from (
-      select job.ctid as place, -job.priority as rank, job.run_at, job.sequence
+      select job.ctid, -job.priority as rank, job.run_at, job.sequence
       from {schema}.jobs job
       where
-        job.is_ready and job.queue = line.queue and job.type = line.type
+        job.is_ready and job.queue = lane.queue and job.type = lane.type
         and (-job.priority, job.run_at, job.sequence)
           > (coalesce(at.rank, -32768), coalesce(at.run_at, '-infinity'), coalesce(at.sequence, 0))
       order by -job.priority, job.run_at, job.sequence
@@ -86,9 +86,9 @@ edge as (
   limit 1
 ),
 due as materialized (
-  select still.place
+  select locked_row.ctid
   from (
-    select candidate.place
+    select candidate.ctid
     from candidate
     where
       (select count(*) from {schema}.jobs where token = :token) <= cast(:had as integer)
@@ -100,11 +100,11 @@ due as materialized (
     order by candidate.rank, candidate.run_at, candidate.sequence
   ) next
   cross join lateral (
-    select job.ctid as place
+    select job.ctid
     from {schema}.jobs job
-    where job.ctid = next.place and job.is_ready
+    where job.ctid = next.ctid and job.is_ready
     for update skip locked
-  ) still
+  ) locked_row
   limit :limit
 ),
 taken as (
@@ -120,7 +120,7 @@ taken as (
     started_at = {now},
     progress = null
   from due
-  where job.ctid = due.place
+  where job.ctid = due.ctid
   returning {taken}
 ),
 counted as (

@@ -11,13 +11,13 @@ from (
   having sum(number) <> 0
 ) counted;
 
--- name: add up
+-- name: merge
 -- Merge the rows of past minutes. since: first minute, null for the oldest; most: maximum number of rows to read.
 -- Return where the next run starts: at the last minute read or, if all rows were read, five minutes ago, because
 -- transactions that are still open may add rows.
 with
-line as materialized (
-  select ctid as place, minute_at, queue, event
+past_row as materialized (
+  select ctid, minute_at, queue, event
   from {schema}.counts
   where
     minute_at >= coalesce(cast(:since as timestamptz), '-infinity')
@@ -25,43 +25,44 @@ line as materialized (
   order by minute_at, queue, event
   limit :most
 ),
-several as (
+repeated as (
   select minute_at, queue, event
-  from line
+  from past_row
   group by minute_at, queue, event
   having count(*) > 1
 ),
 locked as materialized (
-  select still.place
-  from several
-  join line on line.minute_at = several.minute_at and line.queue = several.queue and line.event = several.event
+  select locked_row.ctid
+  from repeated
+  join past_row
+    on past_row.minute_at = repeated.minute_at and past_row.queue = repeated.queue and past_row.event = repeated.event
   cross join lateral (
-    select ctid as place from {schema}.counts where ctid = line.place for update skip locked
-  ) still
+    select ctid from {schema}.counts where ctid = past_row.ctid for update skip locked
+  ) locked_row
 ),
-gone as (
+deleted as (
   delete from {schema}.counts
   using locked
-  where counts.ctid = locked.place
+  where counts.ctid = locked.ctid
   returning counts.minute_at, counts.queue, counts.event, counts.number
 ),
-added_up as (
+merged as (
   insert into {schema}.counts (minute_at, queue, event, number)
   select minute_at, queue, event, sum(number)
-  from gone
+  from deleted
   group by minute_at, queue, event
   having sum(number) <> 0
 )
 select to_json(case when count(*) = :most then max(minute_at) else {now} - interval '5 minutes' end)
-from line;
+from past_row;
 
 -- name: drop old
 delete from {schema}.counts
 using (
-  select ctid as place
+  select ctid
   from {schema}.counts
   where minute_at < date_trunc('minute', {now} - cast(:kept as bigint) * interval '1 microsecond', 'UTC')
   limit :most
   for update skip locked
 ) old
-where counts.ctid = old.place;
+where counts.ctid = old.ctid;

@@ -24,7 +24,7 @@ from tenure.backends.postgres.statements import Statements, request_form, sql_in
 from tenure.backends.postgres.transactions import Transactions
 from tenure.backends.protocol import StoreClock
 from tenure.connections.caller import CallerConnection, adapt_connection
-from tenure.connections.refusals import CallerError
+from tenure.connections.errors import CallerError
 from tenure.core.operations import Schema
 
 T = TypeVar("T")
@@ -169,13 +169,13 @@ class Database:
                     self._pool.disable_prepare()
                 collisions += 1
                 # The server may be restarting. If no connection ever succeeded, raise at once.
-                is_worth_it = (
+                may_retry = (
                     errors.is_connection_lost(exc)
                     and may_repeat
                     and self._pool.has_connected
                     and time.monotonic() < ends_at
                 )
-                if not is_worth_it and not (errors.is_conflict(exc) and collisions < MOST_CONFLICTS):
+                if not may_retry and not (errors.is_conflict(exc) and collisions < MOST_CONFLICTS):
                     raise errors.translate_error(self.address, exc) from exc
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_RETRY_DELAY)

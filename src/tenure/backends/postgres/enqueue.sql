@@ -6,9 +6,9 @@
 -- Store the jobs whose id and key are not taken by a live job; return the positions of the rest.
 -- Sequence numbers follow the order of the request. Rows are inserted in key order, so that two transactions with the
 -- same keys wait for each other but do not deadlock. A lane is created with its first job; the insert also keeps an
--- existing lane from being deleted meanwhile (see `sweep lanes`).
+-- existing lane from being deleted meanwhile (see `delete empty lanes`).
 with
-asked as materialized (
+requested as materialized (
   select
     nextval('{schema}.job_sequence') as sequence, id, queue, type, key, priority,
     coalesce(run_at, {now} + delay * interval '1 microsecond') as run_at, max_attempts, max_crashes, timeout,
@@ -18,14 +18,14 @@ asked as materialized (
     cast(:priorities as integer[]), cast(:run_ats as timestamptz[]), cast(:delays as bigint[]),
     cast(:max_attempts as integer[]), cast(:max_crashes as integer[]), cast(:timeouts as double precision[]),
     cast(:metas as text[]), cast(:payloads as text[])
-  ) with ordinality as asked (
+  ) with ordinality as requested (
     id, queue, type, key, priority, run_at, delay, max_attempts, max_crashes, timeout, meta, payload, number
   )
 ),
 lane as (
   insert into {schema}.lanes (queue, type)
   select distinct queue, type
-  from asked
+  from requested
   order by queue, type
   on conflict do nothing
 ),
@@ -35,10 +35,10 @@ stored as (
     created_at
   )
   select
-    asked.id, sequence, queue, type, key, priority, run_at, run_at <= {now}, max_attempts, max_crashes, timeout,
+    requested.id, sequence, queue, type, key, priority, run_at, run_at <= {now}, max_attempts, max_crashes, timeout,
     cast(meta as json), cast(payload as json), {now}
-  from asked
-  order by queue, key, asked.id
+  from requested
+  order by queue, key, requested.id
   on conflict do nothing
   returning id, queue
 ),
@@ -49,32 +49,32 @@ counted as (
   group by queue
 )
 select coalesce(json_agg(number), '[]')
-from asked
+from requested
 where id not in (select id from stored);
 
 -- name: undo
 -- Delete jobs just stored whose id exists in `finished`; return their ids. This is a separate statement, since the job
 -- may have finished while the insert waited for its id.
 with
-twice as (
+duplicate as (
   delete from {schema}.jobs job
   using (
-    select mine.place
-    from unnest(cast(:ids as text[])) as asked (id)
-    cross join lateral (select from {schema}.finished where id = asked.id offset 0) finished
-    cross join lateral (select ctid as place from {schema}.jobs where id = asked.id offset 0) mine
-  ) mine
-  where job.ctid = mine.place
+    select new_job.ctid
+    from unnest(cast(:ids as text[])) as requested (id)
+    cross join lateral (select from {schema}.finished where id = requested.id offset 0) finished
+    cross join lateral (select ctid from {schema}.jobs where id = requested.id offset 0) new_job
+  ) new_job
+  where job.ctid = new_job.ctid
   returning job.id, job.queue
 ),
 counted as (
   insert into {schema}.counts (minute_at, queue, event, number)
   select date_trunc('minute', {now}, 'UTC'), queue, 'enqueued', -count(*)
-  from twice
+  from duplicate
   group by queue
 )
 select coalesce(json_agg(id), '[]')
-from twice;
+from duplicate;
 
 -- name: stored
 -- Return which of the ids exist, live or finished.
@@ -87,16 +87,16 @@ from (
 
 -- name: holders of keys
 -- Return the live jobs that hold the given keys.
-select coalesce(json_agg(json_build_array(asked.queue, asked.key, holder.id)), '[]')
-from unnest(cast(:queues as text[]), cast(:keys as text[])) as asked (queue, key)
+select coalesce(json_agg(json_build_array(requested.queue, requested.key, holder.id)), '[]')
+from unnest(cast(:queues as text[]), cast(:keys as text[])) as requested (queue, key)
 cross join lateral (
   select id
   from {schema}.jobs
-  where queue = asked.queue and key = asked.key and key is not null and state <> 'failed'
+  where queue = requested.queue and key = requested.key and key is not null and state <> 'failed'
   offset 0
 ) holder;
 
--- name: tried as finished
+-- name: probe finished
 -- Under repeatable read or serializable the snapshot misses jobs finished since. Inserting the new jobs into `finished`
 -- makes the server abort the transaction if an id exists there …
 insert into {schema}.finished (
@@ -110,7 +110,7 @@ from {schema}.jobs
 where id = any (cast(:ids as text[]))
 on conflict do nothing;
 
--- name: not finished
+-- name: remove probe
 -- … and this removes them again.
 delete from {schema}.finished
 where id = any (cast(:ids as text[]));

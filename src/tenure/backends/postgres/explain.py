@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.encoding import microseconds, optional_array, parse_timestamp
 from tenure.backends.postgres.pipeline import BoundQuery
-from tenure.backends.postgres.rows import job_of, worker_of
+from tenure.backends.postgres.rows import decode_job, decode_worker
 from tenure.backends.protocol import SCAN
 from tenure.core.operations import MAX_AHEAD_COUNTED, SILENT_WORKER_TTL, ClaimOutlook
 
@@ -28,8 +28,8 @@ def explain(
     now, row, is_paused, ahead, holder = found
     return ClaimOutlook(
         now=parse_timestamp(now),
-        job=job_of(row),
+        job=decode_job(row),
         is_paused=is_paused,
         ahead=ahead,
-        holder=None if holder is None else worker_of(holder),
+        holder=None if holder is None else decode_worker(holder),
     )

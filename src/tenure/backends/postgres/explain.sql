@@ -7,7 +7,8 @@
 with
 stored as materialized (
   select
-    json_build_array({live}) as shown, job.state, job.queue, job.worker, -job.priority as rank, job.run_at, job.sequence
+    json_build_array({live}) as job_json, job.state, job.queue, job.worker, -job.priority as rank, job.run_at,
+    job.sequence
   from {schema}.jobs job
   where job.id = :id
   union all
@@ -21,17 +22,17 @@ due as materialized (
   from stored
   where state = 'queued' and run_at <= {now}
 ),
-line as materialized (
-{lines}
+lane as materialized (
+{lanes}
 ),
 came_due as (
   select next.rank, next.run_at, next.sequence
-  from line
+  from lane
   cross join lateral (
     select -job.priority as rank, job.run_at, job.sequence
     from {schema}.jobs job
     where
-      job.state = 'queued' and not job.is_ready and job.queue = line.queue and job.type = line.type
+      job.state = 'queued' and not job.is_ready and job.queue = lane.queue and job.type = lane.type
       and job.run_at <= {now}
     limit :scan
   ) next
@@ -40,12 +41,12 @@ came_due as (
 ahead as (
   select next.sequence
   from due
-  cross join line
+  cross join lane
   cross join lateral (
     select job.sequence
     from {schema}.jobs job
     where
-      job.is_ready and job.queue = line.queue and job.type = line.type
+      job.is_ready and job.queue = lane.queue and job.type = lane.type
       and (-job.priority, job.run_at, job.sequence) < (due.rank, due.run_at, due.sequence)
     limit :most
   ) next
@@ -57,7 +58,7 @@ ahead as (
 )
 select json_build_array(
   {now},
-  stored.shown,
+  stored.job_json,
   exists (select from {schema}.paused where paused.queue = stored.queue),
   (select count(*) from ahead),
   (

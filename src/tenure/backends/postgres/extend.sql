@@ -5,13 +5,13 @@
 -- Return, for each claim still held, its position in the request and whether a cancel is requested.
 with
 held as materialized (
-  select job.place, asked.lease, asked.progress, asked.number
+  select job.ctid, requested.lease, requested.progress, requested.number
   from unnest(
     cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[]), cast(:leases as bigint[]),
     cast(:progress as text[])
-  ) with ordinality as asked (id, fence, token, lease, progress, number)
+  ) with ordinality as requested (id, fence, token, lease, progress, number)
   cross join lateral ({by_id}) job
-  where job.state = 'running' and job.fence = asked.fence and job.token = asked.token
+  where job.state = 'running' and job.fence = requested.fence and job.token = requested.token
 ),
 extended as (
   update {schema}.jobs job
@@ -19,7 +19,7 @@ extended as (
     leased_until = greatest(job.leased_until, {now} + held.lease * interval '1 microsecond'),
     progress = coalesce(cast(held.progress as json), job.progress)
   from held
-  where job.ctid = held.place
+  where job.ctid = held.ctid
   returning held.number, job.cancel_requested
 )
 select coalesce(json_agg(json_build_array(number, cancel_requested)), '[]')

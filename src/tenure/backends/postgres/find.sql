@@ -1,5 +1,5 @@
 -- Find jobs page by page, in enqueue order or reversed: order and comparison are filled in for each direction.
--- The source of candidates (`all`, `running`, `stopped`, `named`) is chosen by the query; only `named` uses :ids.
+-- The source of candidates (`all`, `running`, `stopped`, `ids`) is chosen by the query; only `ids` uses :ids.
 
 -- name: all
 (select {{live}} from {schema}.jobs where leased_until is null and sequence {{beyond}} :cursor {{first}})
@@ -18,7 +18,7 @@ select {{live}} from {schema}.jobs where leased_until is not null and sequence +
 union all
 (select {{finished}} from {schema}.finished where state = 'cancelled' and sequence {{beyond}} :cursor {{first}})
 
--- name: named
+-- name: ids
 -- Jobs by id. `+ 0` and `offset 0` keep the planner from scanning the index of the sequence instead.
 (select {{live}} from {schema}.jobs where id = any (cast(:ids as text[])) and sequence + 0 {{beyond}} :cursor offset 0)
 union all
@@ -54,7 +54,7 @@ candidate as (
   order by sequence {{order}}
   limit :scan
 ),
-looked_at as (
+checked as (
   select
     id, sequence, is_live, number,
     (cast(:states as text[]) is null or state = any (cast(:states as text[])))
@@ -76,12 +76,12 @@ looked_at as (
 ),
 found as materialized (
   select id, sequence, is_live, number, matches
-  from looked_at
+  from checked
   where matches or number = :scan
   order by sequence {{order}}
   limit :limit
 ),
-shown as (
+encoded as (
   select
     number,
     case
@@ -93,7 +93,7 @@ shown as (
   where matches
 )
 select json_build_array(
-  coalesce((select json_agg(job order by number) from shown), '[]'),
+  coalesce((select json_agg(job order by number) from encoded), '[]'),
   (
     select case when count(*) = :limit or max(number) = :scan then (array_agg(sequence order by number desc))[1] end
     from found

@@ -19,7 +19,7 @@ case when job.endings > 0 then (
 ) end
 
 -- name: taken
--- The columns that differ between the claimed jobs …
+-- The columns of a claimed job …
 job.id, job.type, job.queue, job.key, job.priority, job.run_at, job.attempts, job.crashes, job.max_attempts,
 job.max_crashes, job.timeout, job.fence, job.payload, job.meta, job.created_at, job.endings,
 {history} as history,
@@ -47,7 +47,7 @@ job.max_crashes, job.timeout, job.fence, job.payload, job.meta, job.created_at, 
 job.state, job.worker, null, job.progress, false, job.result, job.result_dropped, job.started_at,
 job.finished_at, job.sequence
 
--- name: lines all
+-- name: lanes all
 -- The lanes to claim from, for a request of all queues …
   select lane.queue, lane.type
   from {schema}.lanes lane
@@ -56,22 +56,22 @@ job.finished_at, job.sequence
     and (cast(:types as text[]) is null or lane.type = any (cast(:types as text[])))
     and not exists (select from {schema}.paused where paused.queue = lane.queue)
 
--- name: lines of queues
+-- name: lanes of queues
 -- … of certain queues …
   select lane.queue, lane.type
-  from unnest(cast(:queues as text[])) as asked (queue)
-  cross join lateral (select queue, type from {schema}.lanes where queue = asked.queue) lane
+  from unnest(cast(:queues as text[])) as requested_queue (queue)
+  cross join lateral (select queue, type from {schema}.lanes where queue = requested_queue.queue) lane
   where
     (cast(:types as text[]) is null or lane.type = any (cast(:types as text[])))
     and not exists (select from {schema}.paused where paused.queue = lane.queue)
 
--- name: lines of queues and types
+-- name: lanes of queues and types
 -- … or of certain queues and types. Every form reads only the requested lanes.
   select lane.queue, lane.type
-  from unnest(cast(:queues as text[])) as asked (queue)
-  cross join unnest(cast(:types as text[])) as wanted (type)
+  from unnest(cast(:queues as text[])) as requested_queue (queue)
+  cross join unnest(cast(:types as text[])) as requested_type (type)
   cross join lateral (
-    select queue, type from {schema}.lanes where queue = asked.queue and type = wanted.type
+    select queue, type from {schema}.lanes where queue = requested_queue.queue and type = requested_type.type
   ) lane
   where not exists (select from {schema}.paused where paused.queue = lane.queue)
 
@@ -79,18 +79,18 @@ job.finished_at, job.sequence
 -- The requested job. `offset 0` makes the planner use the primary key: the indexes of tokens and leases may be full of
 -- dead entries.
 select
-  job.ctid as place, job.sequence, job.queue, job.state, job.fence, job.token, job.worker, job.run_at, job.started_at,
+  job.ctid, job.sequence, job.queue, job.state, job.fence, job.token, job.worker, job.run_at, job.started_at,
   job.attempts, job.max_attempts, job.crashes, job.endings, job.cancel_requested
 from {schema}.jobs job
-where job.id = asked.id
+where job.id = requested.id
 offset 0
 
--- name: gone
+-- name: moved_columns
 -- The columns that move unchanged to `finished` …
 job.id, job.sequence, job.queue, job.type, job.key, job.priority, job.run_at, job.max_attempts, job.max_crashes,
 job.fence, job.timeout, job.created_at, job.started_at, job.progress, job.meta, job.payload
 
--- name: kept
+-- name: finished_columns
 -- … and their names there, with the counters that an ending changes.
 id, sequence, queue, type, key, priority, run_at, max_attempts, max_crashes, fence, timeout, created_at, started_at,
 progress, meta, payload, attempts, crashes, endings
@@ -98,7 +98,7 @@ progress, meta, payload, attempts, crashes, endings
 -- name: end
 -- Apply the endings in `ending`, whose jobs are locked. Join by id, not by ctid: a job that changed while this
 -- statement waited for its lock has a new ctid, which the snapshot of this statement does not contain.
-stayed as (
+updated as (
   update {schema}.jobs job
   set
     state = ending.state,
@@ -115,35 +115,35 @@ stayed as (
   from ending
   where job.id = ending.id and ending.state <> 'cancelled'
 ),
-left_off as (
+removed as (
   delete from {schema}.jobs job
   using ending
   where job.id = ending.id and ending.state = 'cancelled'
-  returning {gone}, ending.attempts, ending.crashes, ending.number as endings
+  returning {moved_columns}, ending.attempts, ending.crashes, ending.number as endings
 ),
 cancelled as (
-  insert into {schema}.finished ({kept}, state, finished_at)
-  select {kept}, 'cancelled', {now}
-  from left_off
+  insert into {schema}.finished ({finished_columns}, state, finished_at)
+  select {finished_columns}, 'cancelled', {now}
+  from removed
 ),
-noted as (
+history_added as (
   insert into {schema}.history (job, number, outcome, fence, token, worker, claimed_at, ended_at, error)
   select sequence, number, outcome, fence, token, worker, claimed_at, {now}, error
   from ending
 ),
-forgotten as (
+history_trimmed as (
   delete from {schema}.history old
   using (
-    select line.place
+    select line.ctid
     from ending
     cross join lateral (
-      select ctid as place
+      select ctid
       from {schema}.history
       where job = ending.sequence and number = ending.number - {history_kept}
       offset 0
     ) line
   ) line
-  where old.ctid = line.place
+  where old.ctid = line.ctid
 ),
 counted as (
   insert into {schema}.counts (minute_at, queue, event, number)
@@ -168,10 +168,13 @@ refused as (
   group by queue
 )
 
--- name: held
-job.id, job.sequence, job.queue, job.fence, job.token, job.worker, job.run_at, job.attempts, job.crashes, job.max_attempts, job.max_crashes, job.cancel_requested, job.started_at, job.leased_until, job.endings
+-- name: held_columns
+-- The columns of a claim to reap …
+job.id, job.sequence, job.queue, job.fence, job.token, job.worker, job.run_at, job.attempts, job.crashes,
+job.max_attempts, job.max_crashes, job.cancel_requested, job.started_at, job.leased_until, job.endings
 
--- name: ending
+-- name: ending_columns
+-- … and those that its ending keeps.
 expired.id, expired.sequence, expired.queue, expired.fence, expired.token, expired.worker,
 expired.run_at, expired.started_at as claimed_at, expired.leased_until, expired.endings + 1 as number
 
@@ -180,69 +183,71 @@ expired.run_at, expired.started_at as claimed_at, expired.leased_until, expired.
 known.name = expired.worker
 and known.shown_until > {now} - cast(:evidence_kept as bigint) * interval '1 microsecond'
 
--- name: leased_until_shown
+-- name: leased_until_text
 -- A timestamp as printed in an error.
 replace(to_char(expired.leased_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', '')
 
--- name: claimed_at_shown
+-- name: claimed_at_text
 replace(to_char(expired.started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', '')
 
--- name: last_sign
+-- name: last_heartbeat
+-- The last heartbeat of the worker, as printed in an error; null if the registry has no row of the worker.
 case when known.name is not null then format(
   '; last heartbeat at %s (host ''%s'', pid %s)',
   replace(to_char(known.beat_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'), '.000000', ''),
   known.host, known.pid
 ) end
 
--- name: asked
+-- name: requested
 -- The requested jobs, without duplicates.
-asked as materialized (
+requested as materialized (
   select id, number
-  from unnest(cast(:ids as text[])) with ordinality as asked (id, number)
+  from unnest(cast(:ids as text[])) with ordinality as requested (id, number)
 )
 
--- name: named
--- The requested jobs in both tables, found by primary key; within one statement a job is in one table only. `place`
--- (the ctid) is null if another transaction has the row locked: the row appeared after the jobs were locked in order,
--- and waiting for it now could deadlock.
-  select asked.id, asked.number, true as is_live, locked.place, job.state, job.cancel_requested, job.queue, job.key
-  from asked
+-- name: requested_jobs
+-- The requested jobs in both tables, found by primary key. Within one statement a job is in one table only. The ctid is
+-- null if another transaction has locked the row: the row appeared after `lock` had locked the jobs in order, and waiting
+-- for it now could deadlock.
+  select
+    requested.id, requested.number, true as is_live, locked.ctid, job.state, job.cancel_requested, job.queue, job.key
+  from requested
   cross join lateral (
-    select ctid as place, state, cancel_requested, queue, key from {schema}.jobs where id = asked.id offset 0
+    select ctid, state, cancel_requested, queue, key from {schema}.jobs where id = requested.id offset 0
   ) job
   left join lateral (
-    select ctid as place from {schema}.jobs where ctid = job.place for update skip locked
+    select ctid from {schema}.jobs where ctid = job.ctid for update skip locked
   ) locked on true
   union all
-  select asked.id, asked.number, false, locked.place, job.state, false, job.queue, job.key
-  from asked
+  select requested.id, requested.number, false, locked.ctid, job.state, false, job.queue, job.key
+  from requested
   cross join lateral (
-    select ctid as place, state, queue, key from {schema}.finished where id = asked.id offset 0
+    select ctid, state, queue, key from {schema}.finished where id = requested.id offset 0
   ) job
   left join lateral (
-    select ctid as place from {schema}.finished where ctid = job.place for update skip locked
+    select ctid from {schema}.finished where ctid = job.ctid for update skip locked
   ) locked on true
 
--- name: operated
+-- name: recorded_moves
 -- Record the operator actions in `moved` in history and counts.
-noted as (
+history_added as (
   insert into {schema}.history (job, number, outcome, fence, ended_at, error)
   select sequence, endings, 'operator', fence, {now}, :note
   from moved
 ),
-forgotten as (
+history_trimmed as (
   delete from {schema}.history old
   using (
-    select line.place
+    select line.ctid
     from moved
     cross join lateral (
-      select ctid as place
+      select ctid
       from {schema}.history
       where job = moved.sequence and number = moved.endings - {history_kept}
       offset 0
     ) line
   ) line
-  where old.ctid = line.place
+  where old.ctid = line.ctid
 ),
 counted as (
   insert into {schema}.counts (minute_at, queue, event, number)
@@ -251,16 +256,16 @@ counted as (
   group by queue
 )
 
--- name: history_gone
--- Delete the history of the jobs in `gone`, by ctid, so that the planner does not scan the whole table.
-history_gone as (
+-- name: history_deleted
+-- Delete the history of the jobs in `deleted`, by ctid, so that the planner does not scan the whole table.
+history_deleted as (
   delete from {schema}.history old
   using (
-    select line.place
-    from gone
-    cross join lateral (select ctid as place from {schema}.history where job = gone.sequence offset 0) line
+    select line.ctid
+    from deleted
+    cross join lateral (select ctid from {schema}.history where job = deleted.sequence offset 0) line
   ) line
-  where old.ctid = line.place
+  where old.ctid = line.ctid
 )
 
 -- name: before

@@ -72,16 +72,16 @@ INVISIBLE_CHARACTERS = (
 def script(schema: str) -> str:
     """Return the SQL that creates or replaces all functions of a schema. It grants no rights to call them."""
     named = {"schema": quote_name(schema), **_constants(), **_statements(schema)}
-    made = [_template(name).strip().format(**named) for name in TEMPLATES]
-    called = [plain for text in made for plain in _unversioned_wrappers(schema, text)]
+    functions = [_template(name).strip().format(**named) for name in TEMPLATES]
+    wrappers = [wrapper for text in functions for wrapper in _unversioned_wrappers(schema, text)]
     # `create or replace` keeps the owner of an existing function: a role that had created it could change it again.
-    closed = [
+    ownership = [
         f"alter function {quote_name(schema)}.{name}{version} owner to current_user;\n"
         f"revoke all on function {quote_name(schema)}.{name}{version} from public;"
-        for text in (*made, *called)
+        for text in (*functions, *wrappers)
         for name, version, *_ in FUNCTION_HEAD.findall(text)
     ]
-    return "\n\n".join(["-- The functions of a store.", *made, *called, "\n".join(closed)]) + "\n"
+    return "\n\n".join(["-- The functions of a store.", *functions, *wrappers, "\n".join(ownership)]) + "\n"
 
 
 def public_names() -> list[str]:
@@ -91,12 +91,12 @@ def public_names() -> list[str]:
 
 def _unversioned_wrappers(schema: str, text: str) -> list[str]:
     """Return wrappers without version suffix, for interactive use."""
-    plain = list[str]()
+    wrappers = list[str]()
     for name, version, parameters, result in FUNCTION_HEAD.findall(text):
         if version:
             values = ", ".join(line.split()[0] for line in parameters.split("\n") if line.strip())
             call = f"{quote_name(schema)}.{name}{version}({values})"
-            plain.append(
+            wrappers.append(
                 _template("unversioned")
                 .strip()
                 .format(
@@ -108,7 +108,7 @@ def _unversioned_wrappers(schema: str, text: str) -> list[str]:
                     call=f"* from {call}" if result.startswith(("table", "setof")) else call,
                 )
             )
-    return plain
+    return wrappers
 
 
 def _template(name: str) -> str:
@@ -118,11 +118,11 @@ def _template(name: str) -> str:
 def _statements(schema: str) -> dict[str, Mapping[str, Mapping[str, str]]]:
     """Return the statements of all operations by request form; the value `:name` becomes the variable `given_name`."""
     return {
-        way: {
+        fragment: {
             operation: {name: _replace_values(text) for name, text in texts.items()}
-            for operation, texts in sql_in(schema, asking).items()
+            for operation, texts in sql_in(schema, form).items()
         }
-        for way, asking in TEMPLATE_FORMS.items()
+        for fragment, form in TEMPLATE_FORMS.items()
     }
 
 
@@ -169,7 +169,7 @@ def _constants() -> Mapping[str, str]:
         "most_enqueued": operations.LARGEST_ENQUEUE,
         "largest_batch": operations.LARGEST_BATCH,
         "most_rounds": MOST_DECISIONS,
-        "first": CONFLICT_SQLSTATE,
+        "conflict": CONFLICT_SQLSTATE,
         "lease": _format_number(_defaults(ClaimRequest)["lease"]),
         "shortest_lease": _format_number(operations.SHORTEST_LEASE),
         "longest_lease": _format_number(operations.LONGEST_LEASE),
@@ -182,8 +182,8 @@ def _constants() -> Mapping[str, str]:
         "backoff_first": _format_number(backoff.first),
         "backoff_factor": _format_number(backoff.factor),
         "backoff_cap": _format_number(backoff.cap),
-        "spare": EXTRA_SCAN,
-        "further": SCAN_GROWTH,
+        "extra_scan": EXTRA_SCAN,
+        "scan_growth": SCAN_GROWTH,
         "sweep": SWEEP,
         "evidence_kept": microseconds(operations.SILENT_WORKER_TTL),
     }

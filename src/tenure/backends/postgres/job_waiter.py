@@ -47,7 +47,7 @@ class JobWaiter:
         ends_at = time.monotonic() + timeout
         group = self._wait_groups.group_for(queues, types)
         error: StoreUnavailable | None = None
-        while group.wait_for_turn(ends_at):
+        while group.wait_to_poll(ends_at):
             self._listener.ensure_listening()
             try:
                 claimable_in = self._poll(group)

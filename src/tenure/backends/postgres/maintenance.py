@@ -57,7 +57,7 @@ def merge_counts(database: Database, since: str | None) -> str:
     statements, now = database.statements["counts"], database.now()
     steps = [
         BoundQuery(statements["drop old"], {"kept": microseconds(COUNTS_KEPT), "most": MERGE_BATCH, "now": now}),
-        BoundQuery(statements["add up"], {"since": since, "most": MERGE_BATCH, "now": now}),
+        BoundQuery(statements["merge"], {"since": since, "most": MERGE_BATCH, "now": now}),
     ]
     _, since = database.execute(steps, may_repeat=False)
     return str(since)
@@ -70,5 +70,5 @@ def sweep_lanes(database: Database) -> None:
     if has_empty_lanes:
         # The table lock blocks enqueueing until this transaction commits.
         database.execute(
-            [BoundQuery(statements["hold lanes"]), BoundQuery(statements["sweep lanes"])], may_repeat=False
+            [BoundQuery(statements["lock lanes"]), BoundQuery(statements["delete empty lanes"])], may_repeat=False
         )

@@ -148,7 +148,7 @@ class Migrations:
             # A migration may take longer than an operation: it builds indexes, or waits for another migration.
             raw.execute("set local statement_timeout = 0")
             raw.execute("set local lock_timeout = 0")
-            raw.execute(self._statements["alone"].text, [self._address.schema])
+            raw.execute(self._statements["lock"].text, [self._address.schema])
             found = self._checked_version(connection)
             if found == 0 and not _fetch_value(connection, self._statements["exists"].text, self._address.schema):
                 raw.execute(self._statements["create"].text)

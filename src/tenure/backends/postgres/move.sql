@@ -18,21 +18,21 @@ from (
 -- Queue failed and cancelled jobs now. Of several jobs with the same key, only the first gets it. Rows are written in
 -- the same order as in `enqueue.sql`, so that a concurrent enqueue of the same ids waits but does not deadlock.
 with
-{asked},
+{requested},
 found as materialized (
-{named}
+{requested_jobs}
 ),
-turn as (
-  select id, row_number() over (partition by queue, key order by number) as turn
+ranked as (
+  select id, row_number() over (partition by queue, key order by number) as key_rank
   from found
   where key is not null and state in ('failed', 'cancelled')
 ),
 key_taken as materialized (
   select found.id
   from found
-  join turn on turn.id = found.id
+  join ranked on ranked.id = found.id
   where
-    turn.turn > 1
+    ranked.key_rank > 1
     or (
       select true
       from {schema}.jobs holder
@@ -41,7 +41,7 @@ key_taken as materialized (
       limit 1
     )
 ),
-again as (
+requeued as (
   update {schema}.jobs job
   set
     state = 'queued',
@@ -52,20 +52,20 @@ again as (
     endings = job.endings + 1,
     finished_at = null,
     progress = null
-  from (select id, place, is_live, state from found order by queue, key, id) found
+  from (select id, ctid, is_live, state from found order by queue, key, id) found
   where
-    job.ctid = found.place and found.is_live and found.state = 'failed' and found.id not in (select id from key_taken)
+    job.ctid = found.ctid and found.is_live and found.state = 'failed' and found.id not in (select id from key_taken)
   returning job.id, job.sequence, job.queue, job.fence, job.endings
 ),
-left_off as (
+removed as (
   delete from {schema}.finished job
   using found
   where
-    job.ctid = found.place and not found.is_live and found.state = 'cancelled'
+    job.ctid = found.ctid and not found.is_live and found.state = 'cancelled'
     and found.id not in (select id from key_taken)
-  returning {gone}, job.endings + 1 as endings
+  returning {moved_columns}, job.endings + 1 as endings
 ),
-back as (
+reinserted as (
   insert into {schema}.jobs (
     id, sequence, queue, type, key, priority, run_at, is_ready, max_attempts, max_crashes, endings, fence, timeout,
     created_at, started_at, meta, payload
@@ -73,15 +73,15 @@ back as (
   select
     id, sequence, queue, type, key, priority, {now}, true, max_attempts, max_crashes, endings, fence, timeout,
     created_at, started_at, meta, payload
-  from left_off
+  from removed
   order by queue, key, id
 ),
 moved as (
-  select id, sequence, queue, fence, endings from again
+  select id, sequence, queue, fence, endings from requeued
   union all
-  select id, sequence, queue, fence, endings from left_off
+  select id, sequence, queue, fence, endings from removed
 ),
-{operated}
+{recorded_moves}
 select coalesce(
   json_agg(json_build_array(
     id, state, cancel_requested, id in (select id from key_taken), id in (select id from moved)
@@ -92,36 +92,36 @@ from found;
 -- name: cancel
 -- Cancel queued jobs, and request a cancel of running jobs.
 with
-{asked},
+{requested},
 found as materialized (
-{named}
+{requested_jobs}
 ),
-left_off as (
+removed as (
   delete from {schema}.jobs job
   using found
-  where job.ctid = found.place and found.is_live and found.state = 'queued'
-  returning {gone}, job.attempts, job.crashes, job.endings + 1 as endings
+  where job.ctid = found.ctid and found.is_live and found.state = 'queued'
+  returning {moved_columns}, job.attempts, job.crashes, job.endings + 1 as endings
 ),
 cancelled as (
-  insert into {schema}.finished ({kept}, state, finished_at)
-  select {kept}, 'cancelled', {now}
-  from left_off
+  insert into {schema}.finished ({finished_columns}, state, finished_at)
+  select {finished_columns}, 'cancelled', {now}
+  from removed
 ),
-told as (
+flagged as (
   update {schema}.jobs job
   set
     cancel_requested = true,
     endings = job.endings + 1
   from found
-  where job.ctid = found.place and found.is_live and found.state = 'running' and not found.cancel_requested
+  where job.ctid = found.ctid and found.is_live and found.state = 'running' and not found.cancel_requested
   returning job.id, job.sequence, job.queue, job.fence, job.endings
 ),
 moved as (
-  select id, sequence, queue, fence, endings from left_off
+  select id, sequence, queue, fence, endings from removed
   union all
-  select id, sequence, queue, fence, endings from told
+  select id, sequence, queue, fence, endings from flagged
 ),
-{operated}
+{recorded_moves}
 select coalesce(
   json_agg(json_build_array(id, state, cancel_requested, false, id in (select id from moved))), '[]'
 )

@@ -3,7 +3,7 @@
 -- name: pause
 insert into {schema}.paused (queue)
 select queue
-from unnest(cast(:queues as text[])) as asked (queue)
+from unnest(cast(:queues as text[])) as requested (queue)
 order by queue
 on conflict do nothing;
 

@@ -3,30 +3,30 @@
 -- name: delete
 -- Delete the given jobs, which are locked. Return the same columns as `move.sql`.
 with
-{asked},
+{requested},
 found as materialized (
-{named}
+{requested_jobs}
 ),
 failed as (
   delete from {schema}.jobs job
   using found
-  where job.ctid = found.place and found.is_live and found.state = 'failed'
+  where job.ctid = found.ctid and found.is_live and found.state = 'failed'
   returning job.id, job.sequence
 ),
 finished as (
   delete from {schema}.finished job
   using found
-  where job.ctid = found.place and not found.is_live
+  where job.ctid = found.ctid and not found.is_live
   returning job.id, job.sequence
 ),
-gone as (
+deleted as (
   select id, sequence from failed
   union all
   select id, sequence from finished
 ),
-{history_gone}
+{history_deleted}
 select coalesce(
-  json_agg(json_build_array(id, state, cancel_requested, false, id in (select id from gone))), '[]'
+  json_agg(json_build_array(id, state, cancel_requested, false, id in (select id from deleted))), '[]'
 )
 from found;
 
@@ -35,7 +35,7 @@ from found;
 -- The candidates are the first jobs of every lane and state, by index. Rows locked by another transaction are skipped,
 -- so that no transaction waits.
 with
-line as materialized (
+lane as materialized (
   select lane.queue, lane.type
   from {schema}.lanes lane
   where cast(:queues as text[]) is null or lane.queue = any (cast(:queues as text[]))
@@ -44,22 +44,22 @@ old as materialized (
   select first.sequence
   from (
     select job.finished_at, job.sequence
-    from line
-    cross join unnest(cast(:states as text[])) as wanted (state)
+    from lane
+    cross join unnest(cast(:states as text[])) as requested (state)
     cross join lateral (
       select finished_at, sequence
       from {schema}.finished
-      where queue = line.queue and type = line.type and state = wanted.state and finished_at <= {before}
+      where queue = lane.queue and type = lane.type and state = requested.state and finished_at <= {before}
       order by finished_at, sequence
       limit :limit
     ) job
     union all
     select job.finished_at, job.sequence
-    from line
+    from lane
     cross join lateral (
       select finished_at, sequence
       from {schema}.jobs
-      where state = 'failed' and queue = line.queue and type = line.type and finished_at <= {before}
+      where state = 'failed' and queue = lane.queue and type = lane.type and finished_at <= {before}
       order by finished_at, sequence
       limit :limit
     ) job
@@ -71,46 +71,46 @@ old as materialized (
 failed as (
   delete from {schema}.jobs job
   using (
-    select still.place
+    select locked_row.ctid
     from old
     cross join lateral (
-      select ctid as place
+      select ctid
       from {schema}.jobs
       where sequence = old.sequence and state = 'failed' and finished_at <= {before}
       for update skip locked
-    ) still
-  ) still
-  where job.ctid = still.place
+    ) locked_row
+  ) locked_row
+  where job.ctid = locked_row.ctid
   returning job.sequence
 ),
 finished as (
   delete from {schema}.finished job
   using (
-    select still.place
+    select locked_row.ctid
     from old
     cross join lateral (
-      select ctid as place from {schema}.finished where sequence = old.sequence for update skip locked
-    ) still
-  ) still
-  where job.ctid = still.place
+      select ctid from {schema}.finished where sequence = old.sequence for update skip locked
+    ) locked_row
+  ) locked_row
+  where job.ctid = locked_row.ctid
   returning job.sequence
 ),
-gone as materialized (
+deleted as materialized (
   select sequence from failed
   union all
   select sequence from finished
 ),
-{history_gone}
+{history_deleted}
 select to_json(count(*))
-from gone;
+from deleted;
 
 -- name: has empty lanes
 select to_json(exists ({empty_lanes}));
 
--- name: hold lanes
+-- name: lock lanes
 -- Every enqueue inserts into this table, even if the lane exists, and holds its table lock until commit.
 lock table {schema}.lanes in share row exclusive mode nowait;
 
--- name: sweep lanes
+-- name: delete empty lanes
 delete from {schema}.lanes
 where (queue, type) in ({empty_lanes});

@@ -6,7 +6,7 @@ from functools import cache
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.encoding import array, microseconds, optional_array, parse_timestamp
 from tenure.backends.postgres.pipeline import BoundQuery
-from tenure.backends.postgres.rows import JsonRow, job_of, worker_of
+from tenure.backends.postgres.rows import JsonRow, decode_job, decode_worker
 from tenure.backends.postgres.statements import Statement, number_values, sql_in
 from tenure.backends.protocol import SCAN
 from tenure.core.job import State
@@ -39,7 +39,7 @@ def find(database: Database, query: Query) -> Page:
     ((rows, last),) = database.execute(
         [BoundQuery(_find_statement(database.address.schema, _source(query), query.newest_first), values)]
     )
-    return Page(jobs=[job_of(row) for row in rows], cursor=None if last is None else str(last))
+    return Page(jobs=[decode_job(row) for row in rows], cursor=None if last is None else str(last))
 
 
 def stats(database: Database) -> Stats:
@@ -59,7 +59,7 @@ def counts(database: Database, since: float) -> list[Count]:
 
 def workers(database: Database) -> list[WorkerInfo]:
     (rows,) = database.execute([BoundQuery(database.statements["workers"]["workers"], {"now": database.now()})])
-    return [worker_of(row) for row in rows]
+    return [decode_worker(row) for row in rows]
 
 
 @cache
@@ -74,7 +74,7 @@ def _find_statement(schema: str, source: str, newest_first: bool) -> Statement: 
 def _source(query: Query) -> str:
     """Return the smallest source of candidates that the query allows."""
     if query.ids is not None:
-        return "named"
+        return "ids"
     if query.states == frozenset({State.RUNNING}):
         return "running"
     return "stopped" if query.states and query.states <= {State.FAILED, State.CANCELLED} else "all"

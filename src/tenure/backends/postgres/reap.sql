@@ -5,7 +5,7 @@
 -- holds jobs, change nothing.
 with
 expired as materialized (
-  select {held}
+  select {held_columns}
   from {schema}.jobs job
   where job.leased_until <= {now} and not exists (select from {schema}.jobs where token = :token)
   order by job.leased_until, job.sequence
@@ -14,7 +14,7 @@ expired as materialized (
 ),
 ending as materialized (
   select
-    {ending}, 'expired' as outcome, expired.attempts, expired.crashes + 1 as crashes,
+    {ending_columns}, 'expired' as outcome, expired.attempts, expired.crashes + 1 as crashes,
     case
       when expired.cancel_requested then 'cancelled'
       when expired.attempts >= expired.max_attempts or expired.crashes + 1 >= expired.max_crashes then 'failed'
@@ -22,7 +22,7 @@ ending as materialized (
     end as state,
     format(
       'lease expired at %s; worker ''%s'' claimed the job at %s%s',
-      {leased_until_shown}, expired.worker, {claimed_at_shown}, {last_sign}
+      {leased_until_text}, expired.worker, {claimed_at_text}, {last_heartbeat}
     ) as error
   from expired
   left join {schema}.workers known on {is_known}
@@ -38,7 +38,7 @@ from ending;
 -- the remaining jobs are released.
 with
 expired as materialized (
-  select {held}
+  select {held_columns}
   from {schema}.jobs job
   where job.leased_until is not null and job.worker = :worker
   order by job.leased_until, job.sequence
@@ -47,18 +47,19 @@ expired as materialized (
 ),
 ending as materialized (
   select
-    {ending}, begun.outcome, expired.attempts + begun.attempts as attempts, expired.crashes + begun.crashes as crashes,
+    {ending_columns}, rule.outcome, expired.attempts + rule.attempts as attempts,
+    expired.crashes + rule.crashes as crashes,
     case
       when expired.cancel_requested then 'cancelled'
       when
-        begun.outcome = 'expired'
+        rule.outcome = 'expired'
         and (expired.attempts >= expired.max_attempts or expired.crashes + 1 >= expired.max_crashes)
         then 'failed'
       else 'queued'
     end as state,
-    case when begun.outcome = 'expired' then format(
+    case when rule.outcome = 'expired' then format(
       'worker ''%s'' was reported dead; it claimed the job at %s%s',
-      expired.worker, {claimed_at_shown}, {last_sign}
+      expired.worker, {claimed_at_text}, {last_heartbeat}
     ) end as error
   from expired
   left join {schema}.workers known on {is_known}
@@ -68,7 +69,7 @@ ending as materialized (
     union all
     select 'released', -1, 0
     where not (cast(:started as text[]) is null or expired.id = any (cast(:started as text[])))
-  ) begun
+  ) rule
 ),
 {end}
 select coalesce(

@@ -39,7 +39,7 @@ def script(schema: str) -> str:
             for_producers=_qualified_list(schema, _with_versions(FOR_PRODUCERS)),
             for_workers=_qualified_list(schema, _with_versions(for_workers)),
             tables=_qualified_list(schema, TABLES),
-            known=_qualified_list(schema, READ_ONLY_RELATIONS),
+            read_only=_qualified_list(schema, READ_ONLY_RELATIONS),
         )
     )
 

@@ -14,7 +14,7 @@ STATES = {state.value: state for state in State}
 JsonRow = Sequence[Any]
 
 
-def job_of(row: JsonRow) -> Job:
+def decode_job(row: JsonRow) -> Job:
     """Build a job from the columns of `live` or `finished` in `fragments.sql`; the last column is the sequence."""
     *_, state, worker, leased_until, progress, cancel_requested, result, dropped, started_at, finished_at, _ = row
     return _job(
@@ -31,12 +31,12 @@ def job_of(row: JsonRow) -> Job:
     )
 
 
-def claimed_job(row: JsonRow, worker: str, leased_until: datetime, started_at: datetime) -> Job:
+def decode_claimed_job(row: JsonRow, worker: str, leased_until: datetime, started_at: datetime) -> Job:
     """Build a job from the columns of `taken` in `fragments.sql`, just claimed; the last column is the sequence."""
     return _job(row, State.RUNNING, worker, leased_until, None, False, None, False, started_at, None)
 
 
-def worker_of(row: JsonRow) -> WorkerInfo:
+def decode_worker(row: JsonRow) -> WorkerInfo:
     """Build a worker from a row of `workers.sql`."""
     name, host, pid, version, concurrency, queues, types, quiet_for, started_at, beat_at, holding = row
     return WorkerInfo(
@@ -73,7 +73,7 @@ def _job(
     """Build a job from the columns common to all its rows and from the rest. Positional for speed."""
     id, type, queue, key, priority, run_at, attempts, crashes, max_attempts, max_crashes = row[:10]
     timeout, fence, payload, meta, created_at, endings, lines = row[10:17]
-    history = () if lines is None else tuple(_ending_of(line) for line in lines)
+    history = () if lines is None else tuple(_decode_ending(line) for line in lines)
     return build_job(
         id,
         type,
@@ -104,7 +104,7 @@ def _job(
     )
 
 
-def _ending_of(line: JsonRow) -> Ending:
+def _decode_ending(line: JsonRow) -> Ending:
     outcome, fence, ended_at, token, worker, claimed_at, error = line
     return Ending(
         outcome=Outcome(outcome),

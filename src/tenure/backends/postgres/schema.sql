@@ -18,7 +18,7 @@ select to_json(exists (select from pg_namespace where nspname = :name));
 -- name: create
 create schema {schema};
 
--- name: alone
+-- name: lock
 -- Serialise migrations of a schema. The second key of the lock is the hash of the schema name.
 select pg_advisory_xact_lock(1952804469, hashtext(:name));
 

@@ -16,41 +16,43 @@ from (
 -- name: complete
 -- Move completed jobs to `finished`; return the positions of the lost claims.
 with
-asked as materialized (
+requested as materialized (
   select id, fence, token, result, result_dropped, number
   from unnest(
     cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[]), cast(:results as text[]),
     cast(:results_dropped as boolean[])
-  ) with ordinality as asked (id, fence, token, result, result_dropped, number)
+  ) with ordinality as requested (id, fence, token, result, result_dropped, number)
 ),
 held as materialized (
-  select job.place, asked.result, asked.result_dropped, asked.number
-  from asked
+  select job.ctid, requested.result, requested.result_dropped, requested.number
+  from requested
   cross join lateral ({by_id}) job
-  where job.state = 'running' and job.fence = asked.fence and job.token = asked.token
+  where job.state = 'running' and job.fence = requested.fence and job.token = requested.token
 ),
-done as (
+completed as (
   delete from {schema}.jobs job
   using held
-  where job.ctid = held.place
+  where job.ctid = held.ctid
   returning
-    {gone}, job.attempts, job.crashes, job.endings, job.worker, job.token, held.result, held.result_dropped,
-    held.number as asked
+    {moved_columns}, job.attempts, job.crashes, job.endings, job.worker, job.token, held.result, held.result_dropped,
+    held.number as request_number
 ),
-kept as (
-  insert into {schema}.finished ({kept}, worker, token, result, result_dropped, state, finished_at)
-  select {kept}, worker, token, cast(result as json), result_dropped, 'completed', {now}
-  from done
+inserted as (
+  insert into {schema}.finished ({finished_columns}, worker, token, result, result_dropped, state, finished_at)
+  select {finished_columns}, worker, token, cast(result as json), result_dropped, 'completed', {now}
+  from completed
 ),
 counted as (
   insert into {schema}.counts (minute_at, queue, event, number)
   select date_trunc('minute', {now}, 'UTC'), queue, 'completed', count(*)
-  from done
+  from completed
   group by queue
 ),
 lost as materialized (
   select missing.number, stored.queue
-  from (select id, fence, token, number from asked where number not in (select asked from done)) missing
+  from (
+    select id, fence, token, number from requested where number not in (select request_number from completed)
+  ) missing
   left join lateral ({stored}) stored on true
   where (stored.state = 'completed' and stored.fence = missing.fence and stored.token = missing.token) is not true
 ),
@@ -61,32 +63,32 @@ from lost;
 -- name: end
 -- End claims with any other outcome; return the positions of the lost claims.
 with
-asked as materialized (
+requested as materialized (
   select id, fence, token, outcome, state, attempts, delay, error, number
   from unnest(
     cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[]), cast(:outcomes as text[]),
     cast(:states as text[]), cast(:attempts as integer[]), cast(:delays as bigint[]), cast(:errors as text[])
-  ) with ordinality as asked (id, fence, token, outcome, state, attempts, delay, error, number)
+  ) with ordinality as requested (id, fence, token, outcome, state, attempts, delay, error, number)
 ),
 ending as materialized (
   select
-    asked.id, job.sequence, job.queue, job.fence, job.token, job.worker, job.started_at as claimed_at,
-    job.endings + 1 as number, asked.number as asked, asked.outcome, asked.error, job.crashes,
-    job.attempts + asked.attempts as attempts, next.state,
+    requested.id, job.sequence, job.queue, job.fence, job.token, job.worker, job.started_at as claimed_at,
+    job.endings + 1 as number, requested.number as request_number, requested.outcome, requested.error, job.crashes,
+    job.attempts + requested.attempts as attempts, next.state,
     case
-      when next.state = 'queued' and asked.delay is not null then {now} + asked.delay * interval '1 microsecond'
+      when next.state = 'queued' and requested.delay is not null then {now} + requested.delay * interval '1 microsecond'
       else job.run_at
     end as run_at
-  from asked
+  from requested
   cross join lateral ({by_id}) job
-  cross join lateral (select case when job.cancel_requested then 'cancelled' else asked.state end as state) next
-  where job.state = 'running' and job.fence = asked.fence and job.token = asked.token
+  cross join lateral (select case when job.cancel_requested then 'cancelled' else requested.state end as state) next
+  where job.state = 'running' and job.fence = requested.fence and job.token = requested.token
 ),
 {end},
 lost as materialized (
   select missing.number, stored.queue
   from (
-    select id, fence, token, outcome, number from asked where number not in (select asked from ending)
+    select id, fence, token, outcome, number from requested where number not in (select request_number from ending)
   ) missing
   left join lateral ({stored}) stored on true
   left join lateral (
@@ -95,33 +97,33 @@ lost as materialized (
     where
       job = stored.sequence and fence = missing.fence and token = missing.token and outcome = missing.outcome
     limit 1
-  ) before on true
-  where before.has_ended is null
+  ) earlier on true
+  where earlier.has_ended is null
 ),
 {refused}
 select coalesce(json_agg(number), '[]')
 from lost;
 
--- name: chances
+-- name: attempts
 -- Return, for each claim, its position, the attempts used and allowed, and the outcome if the claim has already ended.
 -- The SQL functions decide the outcome from these.
-select coalesce(json_agg(json_build_array(asked.number, held.attempts, held.max_attempts, ended.outcome)), '[]')
-from unnest(cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[])) with ordinality as asked (
+select coalesce(json_agg(json_build_array(requested.number, held.attempts, held.max_attempts, ended.outcome)), '[]')
+from unnest(cast(:ids as text[]), cast(:fences as bigint[]), cast(:tokens as text[])) with ordinality as requested (
   id, fence, token, number
 )
 left join lateral (
   select job.attempts, job.max_attempts
   from ({by_id}) job
-  where job.state = 'running' and job.fence = asked.fence and job.token = asked.token
+  where job.state = 'running' and job.fence = requested.fence and job.token = requested.token
 ) held on true
 left join lateral (
   select line.outcome
   from (
-    select sequence from {schema}.jobs where id = asked.id
+    select sequence from {schema}.jobs where id = requested.id
     union all
-    select sequence from {schema}.finished where id = asked.id
+    select sequence from {schema}.finished where id = requested.id
   ) stored
   join {schema}.history line on line.job = stored.sequence
-  where line.fence = asked.fence and line.token = asked.token
+  where line.fence = requested.fence and line.token = requested.token
   limit 1
 ) ended on true;

@@ -90,7 +90,7 @@ def fragments_in(schema: str, form: str = ALL) -> Mapping[str, str]:
     """Return the SQL fragments shared by the statements, by name."""
     fragments = {"schema": quote_name(schema), "history_kept": str(HISTORY_KEPT)}
     for name, text in raw_statements(__package__, "fragments").items():
-        fragments["lines" if name == f"lines {form}" else name] = text.format(**fragments)
+        fragments["lanes" if name == f"lanes {form}" else name] = text.format(**fragments)
     return fragments
 
 

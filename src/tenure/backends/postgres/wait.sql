@@ -9,18 +9,18 @@
 -- transaction: that claim would be reported again and again although no transaction can reap it.
 -- The limits keep the planner from reading more than the first job of a lane.
 with
-line as materialized (
-{lines}
+lane as materialized (
+{lanes}
 )
 select json_build_array(
   case
     when exists (
       select
-      from line
+      from lane
       cross join lateral (
         select
         from {schema}.jobs job
-        where job.is_ready and job.queue = line.queue and job.type = line.type
+        where job.is_ready and job.queue = lane.queue and job.type = lane.type
         order by -job.priority, job.run_at, job.sequence
         limit 1
       ) first
@@ -28,11 +28,11 @@ select json_build_array(
     else extract(epoch from least(
       (
         select min(first.run_at)
-        from line
+        from lane
         cross join lateral (
           select job.run_at
           from {schema}.jobs job
-          where job.state = 'queued' and not job.is_ready and job.queue = line.queue and job.type = line.type
+          where job.state = 'queued' and not job.is_ready and job.queue = lane.queue and job.type = lane.type
           order by job.run_at, job.sequence
           limit 1
         ) first

@@ -46,6 +46,7 @@ class Address:
     """The server of a store, and the settings of its connections."""
 
     shown: str
+    """The URL with its password masked, for messages."""
     connection_class: type[AbstractConnection]
     settings: Mapping[str, Any] = field(repr=False)
     """Keyword arguments of the connection class, including the password."""

@@ -3,10 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from tenure.backends.protocol import SWEEP, StoreClock
-from tenure.backends.redis import claim as claiming
-from tenure.backends.redis import enqueue as enqueueing
-from tenure.backends.redis import move as moving
-from tenure.backends.redis import read as reading
+from tenure.backends.redis import claim, enqueue, read
+from tenure.backends.redis import move as move_operations
 from tenure.backends.redis.address import Address, address_of
 from tenure.backends.redis.job_waiter import JobWaiter
 from tenure.backends.redis.server import Server
@@ -49,63 +47,63 @@ class Redis:
         self._waiter = JobWaiter(self._server)
 
     def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
-        return enqueueing.enqueue(self._server, records)
+        return enqueue.enqueue(self._server, records)
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
-        return enqueueing.schedule(self._server, check_schedule(name, slots), slots)
+        return enqueue.schedule(self._server, check_schedule(name, slots), slots)
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        return claiming.claim(self._server, request)
+        return claim.claim(self._server, request)
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
-        return claiming.extend(self._server, extensions)
+        return claim.extend(self._server, extensions)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        return claiming.settle(self._server, settlements)
+        return claim.settle(self._server, settlements)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        return claiming.exchange(self._server, settlements, request)
+        return claim.exchange(self._server, settlements, request)
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
-        return claiming.reap(self._server, limit, worker, started)
+        return claim.reap(self._server, limit, worker, started)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
         self._waiter.wait(queues, types, timeout)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
-        return moving.move(self._server, ids, move, move_note(move, reason))
+        return move_operations.move(self._server, ids, move, move_note(move, reason))
 
     def delete(self, ids: Sequence[str]) -> list[Moved]:
-        return moving.delete(self._server, ids)
+        return move_operations.delete(self._server, ids)
 
     def purge(self, purge: Purge) -> int:
-        return moving.purge(self._server, purge)
+        return move_operations.purge(self._server, purge)
 
     def pause(self, queues: Sequence[str]) -> None:
-        moving.pause(self._server, queues)
+        move_operations.pause(self._server, queues)
 
     def resume(self, queues: Sequence[str]) -> None:
-        moving.resume(self._server, queues)
+        move_operations.resume(self._server, queues)
 
     def find(self, query: Query) -> Page:
-        return reading.find(self._server, query)
+        return read.find(self._server, query)
 
     def stats(self) -> Stats:
-        return reading.stats(self._server)
+        return read.stats(self._server)
 
     def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
-        return reading.explain(self._server, id, queues, types)
+        return read.explain(self._server, id, queues, types)
 
     def counts(self, since: float) -> list[Count]:
-        return reading.counts(self._server, since)
+        return read.counts(self._server, since)
 
     def beat(self, beat: Heartbeat, ttl: float) -> None:
-        reading.beat(self._server, beat, ttl)
+        read.beat(self._server, beat, ttl)
 
     def workers(self) -> list[WorkerInfo]:
-        return reading.workers(self._server)
+        return read.workers(self._server)
 
     def migrate(self) -> Schema:
         self.workers()  # every script compares the layout versions, and raises if they differ

@@ -20,7 +20,7 @@ end
 
 local known = registry.find(name)
 local is_shown = known and known.shown_until > now
-local started_at, shown_until = is_shown and known.started_at or present, whole(now + ttl)
-base.insist()
-call("HSET", key.workers, name, concat({ shown_until, started_at, present, fields }, ","))
+local started_at, shown_until = is_shown and known.started_at or now_text, whole(now + ttl)
+base.allow_oom_writes()
+call("HSET", key.workers, name, concat({ shown_until, started_at, now_text, fields }, ","))
 call("ZADD", key.shown, shown_until, name)

@@ -65,10 +65,10 @@ def extend(server: Server, extensions: Sequence[Extension]) -> list[HoldStatus]:
 def reap(server: Server, limit: int, worker: str | None, started: Collection[str] | None) -> list[Reaped]:
     had_started: list[Argument] = [ALL_NAMES] if worker is None or started is None else encode_list(started)
     arguments = [encode_timestamp(server.now()), limit, "" if worker is None else quote_name(worker), *had_started]
-    answer = server.run(script("reap"), arguments, may_repeat=False)
+    response = server.run(script("reap"), arguments, may_repeat=False)
     return [
         Reaped(id=id.decode(), state=STATES[int(state)], worker=decode_name(holder), fence=int(fence))
-        for id, state, holder, fence in zip(*[iter(answer)] * 4, strict=True)
+        for id, state, holder, fence in zip(*[iter(response)] * 4, strict=True)
     ]
 
 
@@ -77,14 +77,14 @@ def _exchange_pipelined(
 ) -> tuple[list[bool], Claimed]:
     """Send a claim and then a settle, pipelined. Neither affects the other, and client and server work in parallel."""
     now = encode_timestamp(server.now())
-    answers = server.run_pipelined(
+    responses = server.run_pipelined(
         (script("claim"), [now, *_claim_arguments(request)]),
         lambda: (script("settle"), [now, *_settlement_arguments(settlements)]),
         decode_jobs,
     )
-    if answers is None:
+    if responses is None:
         return settle(server, settlements), claim(server, request)
-    jobs, landed = answers
+    jobs, landed = responses
     return _decode_landed(landed), _build_claimed(jobs)
 
 

@@ -28,7 +28,7 @@ class RedisConnection:
         self.is_open = False
         try:
             self._connection.send_packed_command((request,), check_health=False)
-            answer = self._connection.read_response()
+            response = self._connection.read_response()
         except ResponseError:
             self.is_open = True
             raise
@@ -36,7 +36,7 @@ class RedisConnection:
             self.close()
             raise
         self.is_open = True
-        return answer
+        return response
 
     def execute_pipelined(self, first: bytes, second: Callable[[], bytes], read: Callable[[Any], T]) -> tuple[T, Any]:
         """Send two requests. Return the first response, decoded by `read`, and the second response.
@@ -48,12 +48,12 @@ class RedisConnection:
         try:
             self._connection.send_packed_command((first,), check_health=False)
             self._connection.send_packed_command((second(),), check_health=False)
-            answers = read(self._connection.read_response()), self._connection.read_response()
+            responses = read(self._connection.read_response()), self._connection.read_response()
         except BaseException:
             self.close()
             raise
         self.is_open = True
-        return answers
+        return responses
 
     def send(self, request: bytes) -> None:
         """Send a request whose response arrives among the messages."""

@@ -13,7 +13,7 @@ for n, id in ipairs(ids) do
   elseif job.state == STATE.queued or job.state == STATE.running then
     answer[n] = job.state .. "0"
   else
-    deleting.forget(job)
+    deleting.delete(job)
     answer[n] = job.state .. "1"
   end
 end

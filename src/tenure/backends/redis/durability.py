@@ -79,7 +79,7 @@ class ServerCheck:
         if losses is not NO_LOSSES and self._is_logged.acquire(blocking=False):
             facts = {"appendonly": appends, "appendfsync" if appends else "save": setting}
             log.warning(
-                "the server may lose jobs: a crash loses %s, a power cut loses %s; see docs/redis.md",
+                "server may lose jobs: a crash loses %s, a power cut loses %s; see docs/redis.md",
                 *losses,
                 extra={"store": self._address.shown, **facts},
             )
@@ -87,7 +87,7 @@ class ServerCheck:
     def _log_unknown(self, reason: Exception) -> None:
         if self._is_logged.acquire(blocking=False):
             facts = {"store": self._address.shown, "reason": str(reason)}
-            log.info("cannot read the persistence settings of the server: %s", reason, extra=facts)
+            log.info("persistence settings of the server not readable: %s", reason, extra=facts)
 
 
 def _expected_losses(setting: str, *, appends: bool) -> Losses:
@@ -102,8 +102,8 @@ def _read_info(connection: RedisConnection) -> dict[str, str]:
 
 
 def _read_setting(connection: RedisConnection, request: bytes) -> str:
-    answer = connection.execute(request)
-    return answer[1].decode() if answer else ""
+    response = connection.execute(request)
+    return response[1].decode() if response else ""
 
 
 def _parse_version(text: str) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ for n = 1, tonumber(base.argument()) do
   entries[n] = enqueueing.read(names_by_number)
 end
 
-local new, others = enqueueing.planned(entries)
+local new, others = enqueueing.plan(entries)
 if not new then
   return { -1, others[1], others[2] }
 end

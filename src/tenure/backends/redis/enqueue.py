@@ -44,10 +44,10 @@ def schedule(server: Server, name: str, slots: Sequence[Slot]) -> Scheduled:
     arguments: list[Argument] = [encode_timestamp(server.now()), quote_name(name), *encode_list(numbers), len(slots)]
     for position, slot in enumerate(slots):
         arguments += [encode_timestamp(slot.at), *_encode_job(slot.record, numbers, position)]
-    verdict, *answer = server.run(script("schedule"), arguments, may_repeat=False)
+    verdict, *response = server.run(script("schedule"), arguments, may_repeat=False)
     if verdict == KEY_TAKEN:
-        raise _key_taken_error(slots[answer[0] - 1].record, answer[1])
-    now, last_at, *ids = answer
+        raise _key_taken_error(slots[response[0] - 1].record, response[1])
+    now, last_at, *ids = response
     return Scheduled(
         now=decode_timestamp(int(now)), last_at=decode_timestamp(int(last_at)), ids=[id.decode() for id in ids]
     )

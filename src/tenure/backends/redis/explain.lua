@@ -14,12 +14,12 @@ if not job then
 end
 
 local function number_ahead()
-  local is_wanted, order, number = lane_merge.wanting(queues, types), job.rank .. job.run_at .. job.sequence, 0
+  local is_wanted, order, number = lane_merge.lane_filter(queues, types), job.rank .. job.run_at .. job.sequence, 0
   for _, lane in ipairs(lane_merge.open(queues, types, is_wanted)) do
     number = number + call("ZLEXCOUNT", key.due, "[" .. lane, "(" .. lane .. order)
   end
-  for _, place in ipairs((lane_merge.first_of(key.scheduled, lane_merge.ready(is_wanted), most_came_due, present))) do
-    if sub(place, 41, 45) .. sub(place, 11, 40) < order then
+  for _, member in ipairs((lane_merge.first_of(key.scheduled, lane_merge.ready(is_wanted), most_came_due, now_text))) do
+    if sub(member, 41, 45) .. sub(member, 11, 40) < order then
       number = number + 1
     end
   end
@@ -31,7 +31,7 @@ if job.state == STATE.queued and tonumber(job.run_at) <= now then
   ahead = number_ahead()
 elseif job.state == STATE.running then
   local known = registry.find(job.worker)
-  holder = known and "[" .. known.started_at .. "," .. known.beat_at .. "," .. known.said .. "]" or "null"
+  holder = known and "[" .. known.started_at .. "," .. known.beat_at .. "," .. known.heartbeat .. "]" or "null"
 end
 local is_paused = call("SISMEMBER", key.paused, (lanes.names_of(job.lane)))
-return { present, job_json.as_json({ job }), is_paused, ahead, holder }
+return { now_text, job_json.as_json({ job }), is_paused, ahead, holder }

@@ -20,9 +20,9 @@ for n, job in ipairs(rows.of(ids)) do
     if extension.progress ~= "" then
       job.progress = extension.progress
     end
-    changes.put(key.leases, endings.place_among_leases(job), job.leased_until)
+    changes.put(key.leases, endings.lease_member(job), job.leased_until)
     rows.change(job)
-    holding[n] = job.is_asked == "1" and "2" or "1"
+    holding[n] = job.cancel_requested == "1" and "2" or "1"
   end
 end
 

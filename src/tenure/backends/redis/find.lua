@@ -53,29 +53,29 @@ local function candidates()
     return sorted(rows.of(without_repeats(ids)))
   end
   if source == "running" and call("ZCARD", key.leases) <= MOST_SORTED then
-    local places = {}
-    for _, place in ipairs(call("ZRANGE", key.leases, 0, -1)) do
-      if is_beyond(sub(place, 1, 14)) then
-        places[#places + 1] = place
+    local members = {}
+    for _, member in ipairs(call("ZRANGE", key.leases, 0, -1)) do
+      if is_beyond(sub(member, 1, 14)) then
+        members[#members + 1] = member
       end
     end
-    table.sort(places)
+    table.sort(members)
     local found = {}
-    for n = 1, math.min(#places, most + 1) do
-      found[n] = sub(places[is_newest_first and #places + 1 - n or n], 15)
+    for n = 1, math.min(#members, most + 1) do
+      found[n] = sub(members[is_newest_first and #members + 1 - n or n], 15)
     end
     return rows.of(found)
   end
-  local line = source == "stopped" and key.stopped or key.catalogue
+  local sorted_set = source == "stopped" and key.stopped or key.catalogue
   local start = cursor == "" and (is_newest_first and "+inf" or "-inf") or "(" .. cursor
   if is_newest_first then
-    return rows.of(call("ZREVRANGEBYSCORE", line, start, "-inf", "LIMIT", 0, most + 1))
+    return rows.of(call("ZREVRANGEBYSCORE", sorted_set, start, "-inf", "LIMIT", 0, most + 1))
   end
-  return rows.of(call("ZRANGEBYSCORE", line, start, "+inf", "LIMIT", 0, most + 1))
+  return rows.of(call("ZRANGEBYSCORE", sorted_set, start, "+inf", "LIMIT", 0, most + 1))
 end
 
 local function last_error(job)
-  for number = job.following - 1, tonumber(job.first), -1 do
+  for number = job.next_line - 1, tonumber(job.first_line), -1 do
     local line = cjson.decode(call("HGET", key.history, number .. ":" .. job.id))
     if line[1] ~= "operator" and line[7] ~= cjson.null then
       return line[7]

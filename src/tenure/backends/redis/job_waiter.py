@@ -40,7 +40,7 @@ class JobWaiter:
         group = self._wait_groups.group_for(queues, types)
         error: StoreUnavailable | None = None
         with group.count_waiter():
-            while group.wait_for_turn(ends_at):
+            while group.wait_to_poll(ends_at):
                 self._listener.ensure_listening()
                 if group.take_notification():
                     group.record_found()

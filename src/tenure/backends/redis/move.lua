@@ -9,7 +9,7 @@ local move, note, ids, answer = base.argument(), base.argument(), base.list(), {
 local is_taken = {} -- keys taken earlier in this script
 rows.of(ids)
 
-local function retried(job)
+local function retry(job)
   if job.state ~= STATE.failed and job.state ~= STATE.cancelled then
     return "2"
   end
@@ -21,24 +21,24 @@ local function retried(job)
     is_taken[field] = true
     changes.set(key.keys, field, job.id)
   end
-  changes.take_out(key.finished, endings.place_among_finished(job))
+  changes.take_out(key.finished, endings.finished_member(job))
   changes.take_out(key.stopped, job.id)
   counts.add(job.lane, job.state, -1)
-  job.state, job.run_at, job.attempts, job.crashes = STATE.queued, present, "0", "0"
+  job.state, job.run_at, job.attempts, job.crashes = STATE.queued, now_text, "0", "0"
   job.progress, job.finished_at = "null", "null"
   lanes.join(job)
   return "0"
 end
 
-local function cancelled(job)
+local function cancel(job)
   if job.state ~= STATE.queued and job.state ~= STATE.running then
     return "2"
   end
-  if job.is_asked == "1" then
+  if job.cancel_requested == "1" then
     return "4"
   end
   if job.state == STATE.running then
-    job.is_asked = "1"
+    job.cancel_requested = "1"
   else
     lanes.leave(job)
     endings.finish(job, STATE.cancelled)
@@ -51,7 +51,7 @@ for n, id in ipairs(ids) do
   if not job then
     answer[n] = "-1"
   else
-    local refusal = move == "retry" and retried(job) or move == "cancel" and cancelled(job)
+    local refusal = move == "retry" and retry(job) or move == "cancel" and cancel(job)
     if refusal == "0" then
       endings.remember(job, "operator", note, false)
       rows.change(job)

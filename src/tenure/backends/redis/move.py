@@ -16,27 +16,27 @@ from tenure.backends.redis.server import Server
 from tenure.core.job import State
 from tenure.core.operations import Move, Moved, Purge, Refusal
 
-REFUSALS = (None, Refusal.UNKNOWN, Refusal.STATE, Refusal.KEY_TAKEN, Refusal.ASKED_BEFORE)
+REFUSALS = (None, Refusal.UNKNOWN, Refusal.STATE, Refusal.KEY_TAKEN, Refusal.CANCEL_REQUESTED)
 """Indexed by the digit in the response of `move.lua`."""
 UNKNOWN_JOB = "-"
 
 
 def move(server: Server, ids: Sequence[str], move: Move, note: str) -> list[Moved]:
     arguments = [encode_timestamp(server.now()), move.value, encode_json(note), *encode_list(ids)]
-    answer = server.run(script("move"), arguments, may_repeat=False).decode()
+    response = server.run(script("move"), arguments, may_repeat=False).decode()
     return [
         Moved(id=id, state=_decode_state(state), refusal=REFUSALS[int(refusal)])
-        for id, state, refusal in zip(ids, answer[::2], answer[1::2], strict=True)
+        for id, state, refusal in zip(ids, response[::2], response[1::2], strict=True)
     ]
 
 
 def delete(server: Server, ids: Sequence[str]) -> list[Moved]:
-    answer = server.run(
+    response = server.run(
         script("delete"), [encode_timestamp(server.now()), *encode_list(ids)], may_repeat=False
     ).decode()
     return [
-        _deletion_result(id, _decode_state(state), has_gone == "1")
-        for id, state, has_gone in zip(ids, answer[::2], answer[1::2], strict=True)
+        _deletion_result(id, _decode_state(state), is_deleted == "1")
+        for id, state, is_deleted in zip(ids, response[::2], response[1::2], strict=True)
     ]
 
 

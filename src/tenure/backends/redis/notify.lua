@@ -4,7 +4,7 @@
 -- arguments: now, queues, types
 
 local queues, types = base.names(), base.names()
-for _, lane in ipairs(lane_merge.open(queues, types, lane_merge.wanting(queues, types))) do
+for _, lane in ipairs(lane_merge.open(queues, types, lane_merge.lane_filter(queues, types))) do
   if lanes.first(key.due, lane) then
     lanes.arrived[lane] = 1
     break

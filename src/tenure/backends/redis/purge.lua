@@ -24,11 +24,11 @@ for n, number in ipairs(base.values_of(key.numbers, all)) do
 end
 
 local ids = {}
-for n, place in ipairs((lane_merge.first_of(key.finished, prefixes, limit, before))) do
-  ids[n] = sub(place, 42)
+for n, member in ipairs((lane_merge.first_of(key.finished, prefixes, limit, before))) do
+  ids[n] = sub(member, 42)
 end
 for _, job in ipairs(rows.of(ids)) do
-  deleting.forget(job)
+  deleting.delete(job)
 end
 
 changes.save()

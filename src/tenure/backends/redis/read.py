@@ -16,7 +16,7 @@ from tenure.backends.redis.encoding import (
     encode_timestamp,
     quote_name,
 )
-from tenure.backends.redis.rows import DIGITS, build_worker, decode_jobs
+from tenure.backends.redis.rows import DIGITS, decode_jobs, decode_worker
 from tenure.backends.redis.script import script
 from tenure.backends.redis.server import Server
 from tenure.core.job import Job, State
@@ -51,8 +51,8 @@ def find(server: Server, query: Query) -> Page:
         # The first script examines one page: most queries have no condition, or a condition that most jobs meet.
         most = min(FIND_BATCH, SCAN - seen) if seen else min(FIND_BATCH, query.limit)
         where: list[Argument] = [now, *source, int(query.newest_first), cursor, most, query.limit - len(jobs)]
-        answer, last, examined = server.run(script("find"), [*where, *conditions])
-        jobs += decode_jobs(answer)
+        response, last, examined = server.run(script("find"), [*where, *conditions])
+        jobs += decode_jobs(response)
         seen += examined
         cursor = last.decode()
         if not cursor or len(jobs) == query.limit or seen >= SCAN:
@@ -68,13 +68,13 @@ def stats(server: Server) -> Stats:
 
 
 def explain(server: Server, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
-    answer = server.run(
+    response = server.run(
         script("explain"),
         [encode_timestamp(server.now()), id, *encode_names(queues), *encode_names(types), SCAN, MAX_AHEAD_COUNTED],
     )
-    if answer is None:
+    if response is None:
         return None
-    now, jobs, is_paused, ahead, holder = answer
+    now, jobs, is_paused, ahead, holder = response
     (job,) = decode_jobs(jobs)
     known = json.loads(holder)
     return ClaimOutlook(
@@ -82,7 +82,7 @@ def explain(server: Server, id: str, queues: Sequence[str] | None, types: Sequen
         job=job,
         is_paused=bool(is_paused),
         ahead=ahead,
-        holder=None if known is None else build_worker(*known),
+        holder=None if known is None else decode_worker(*known),
     )
 
 
@@ -90,11 +90,11 @@ def counts(server: Server, since: float) -> list[Count]:
     now, span, last = encode_timestamp(server.now()), encode_duration(min(since, COUNTS_KEPT)), b""
     found: list[Count] = []
     while True:
-        answer = server.run(script("counts"), [now, span, last, COUNTS_BATCH])
-        found += (_decode_count(field, number) for field, number in zip(answer[::2], answer[1::2], strict=True))
-        if len(answer) < 2 * COUNTS_BATCH:
+        response = server.run(script("counts"), [now, span, last, COUNTS_BATCH])
+        found += (_decode_count(field, number) for field, number in zip(response[::2], response[1::2], strict=True))
+        if len(response) < 2 * COUNTS_BATCH:
             return sorted(found, key=lambda count: (count.minute_at, count.queue, count.event))
-        last = answer[-2]
+        last = response[-2]
 
 
 def beat(server: Server, beat: Heartbeat, ttl: float) -> None:
@@ -105,7 +105,7 @@ def beat(server: Server, beat: Heartbeat, ttl: float) -> None:
 
 def workers(server: Server) -> list[WorkerInfo]:
     found = json.loads(server.run(script("workers"), [encode_timestamp(server.now())]))
-    return sorted((build_worker(*each) for each in found), key=lambda worker: worker.name)
+    return sorted((decode_worker(*each) for each in found), key=lambda worker: worker.name)
 
 
 def _scan_source(query: Query) -> list[Argument]:

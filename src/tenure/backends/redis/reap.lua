@@ -16,8 +16,8 @@ end
 local function held_by_worker()
   local start, found = worker .. ",", {}
   local from, to = "[" .. start, "(" .. start .. "\255"
-  for _, place in ipairs(call("ZRANGEBYLEX", key.held, from, to, "LIMIT", 0, MOST_SORTED)) do
-    for _, job in ipairs(endings.held_by(sub(place, #start + 1))) do
+  for _, member in ipairs(call("ZRANGEBYLEX", key.held, from, to, "LIMIT", 0, MOST_SORTED)) do
+    for _, job in ipairs(endings.held_by(sub(member, #start + 1))) do
       found[#found + 1] = job
     end
     if #found >= MOST_SORTED then
@@ -38,7 +38,7 @@ for n, job in ipairs(worker == "" and expiry.expired(limit) or held_by_worker())
     expiry.expire(job, worker ~= "")
   else
     job.attempts = whole(job.attempts - 1)
-    endings.end_claim(job, "released", job.is_asked == "1" and STATE.cancelled or STATE.queued, "null")
+    endings.end_claim(job, "released", job.cancel_requested == "1" and STATE.cancelled or STATE.queued, "null")
   end
   for _, each in ipairs({ job.id, job.state, holder, fence }) do
     reaped[#reaped + 1] = each

@@ -28,7 +28,7 @@ def decode_jobs(response: bytes) -> list[Job]:
     return [_decode_job(*fields) for fields in json.loads(response)]
 
 
-def build_worker(
+def decode_worker(
     started_at: int,
     beat_at: int,
     name: str,
@@ -77,10 +77,10 @@ def _decode_job(
     started_at: int | None,
     created_at: int,
     finished_at: int | None,
-    is_asked: int,
-    first: int,
-    _following: int,
-    is_dropped: int,
+    cancel_requested: int,
+    first_line: int,
+    _next_line: int,
+    result_dropped: int,
     key: str | None,
     worker: str | None,
     _token: str | None,
@@ -108,11 +108,11 @@ def _decode_job(
         worker,
         decode_optional_timestamp(leased_until),
         None if progress is None else _decode_progress(progress),
-        bool(is_asked),
+        bool(cancel_requested),
         result,
-        bool(is_dropped),
+        bool(result_dropped),
         tuple(_decode_ending(*line) for line in history) if history else (),
-        first,
+        first_line,
         meta,
         decode_timestamp(created_at),
         decode_optional_timestamp(started_at),

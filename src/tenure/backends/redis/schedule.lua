@@ -8,7 +8,7 @@
 --         the job has on_conflict=raise: -1, the position of the slot, and the id of the job that has the key
 
 local name, names_by_number = base.argument(), base.list()
-local last_at = call("HGET", key.schedules, name) or present
+local last_at = call("HGET", key.schedules, name) or now_text
 
 local entries, positions = {}, {}
 for n = 1, tonumber(base.argument()) do
@@ -20,14 +20,14 @@ for n = 1, tonumber(base.argument()) do
   end
 end
 
-local new, others = enqueueing.planned(entries)
+local new, others = enqueueing.plan(entries)
 if not new then
   return { -1, positions[others[1]], others[2] }
 end
 enqueueing.store(new)
 call("HSET", key.schedules, name, last_at)
 
-local answer = { 1, present, last_at }
+local answer = { 1, now_text, last_at }
 for n, entry in ipairs(entries) do
   answer[n + 3] = entry.id
 end

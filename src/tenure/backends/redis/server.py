@@ -61,8 +61,8 @@ class Server:
                     self._handle_error(exc, connection.node)
                 is_safe = may_repeat or connection is None or errors.is_not_executed(exc)
                 # The server may be restarting. Without any earlier connection, raise at once.
-                is_worth_it = is_safe and errors.is_transient(exc) and self._pool.has_connected
-                if not is_worth_it or time.monotonic() >= ends_at:
+                may_retry = is_safe and errors.is_transient(exc) and self._pool.has_connected
+                if not may_retry or time.monotonic() >= ends_at:
                     raise errors.translate_error(self.address, exc, was_connected=connection is not None) from exc
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_RETRY_DELAY)

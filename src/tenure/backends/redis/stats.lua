@@ -6,13 +6,13 @@
 -- result: the lanes as JSON: queue, type, due, scheduled, running, completed, failed, cancelled, and the time at which
 --         the oldest due job came due; then the paused queues as JSON
 
-local left = tonumber(base.argument())
+local remaining = tonumber(base.argument())
 
 -- Return when the oldest due job of a lane came due. The first job of a priority is the oldest of that priority.
 local function oldest_at(lane)
   local oldest, from = nil, "[" .. lane
-  while left > 0 do
-    left = left - 1
+  while remaining > 0 do
+    remaining = remaining - 1
     local first = call("ZRANGEBYLEX", key.due, from, "(" .. lane .. BEYOND, "LIMIT", 0, 1)[1]
     if not first then
       break
@@ -21,16 +21,16 @@ local function oldest_at(lane)
     oldest = (not oldest or run_at < oldest) and run_at or oldest
     from = "(" .. sub(first, 1, 15) .. BEYOND
   end
-  local waiting = lanes.first(key.scheduled, lane, present)
-  if waiting and (not oldest or sub(waiting, 11, 26) < oldest) then
-    oldest = sub(waiting, 11, 26)
+  local first_scheduled = lanes.first(key.scheduled, lane, now_text)
+  if first_scheduled and (not oldest or sub(first_scheduled, 11, 26) < oldest) then
+    oldest = sub(first_scheduled, 11, 26)
   end
   return oldest or "null"
 end
 
 local function row_of_lane(lane, pair)
   local all_scheduled = lanes.number(key.scheduled, lane)
-  local came_due = lanes.number(key.scheduled, lane, present)
+  local came_due = lanes.number(key.scheduled, lane, now_text)
   local row = { pair, lanes.number(key.due, lane) + came_due, all_scheduled - came_due }
   for _, number in ipairs(call("HMGET", key.numbers, lane .. "1", lane .. "2", lane .. "3", lane .. "4")) do
     row[#row + 1] = number or "0"
@@ -39,10 +39,10 @@ local function row_of_lane(lane, pair)
   return "[" .. concat(row, ",") .. "]"
 end
 
-local lines, fields = {}, call("HGETALL", key.lanes)
+local texts, fields = {}, call("HGETALL", key.lanes)
 for n = 1, #fields, 2 do
   if match(fields[n], "^%d") then
-    lines[#lines + 1] = row_of_lane(fields[n], fields[n + 1])
+    texts[#texts + 1] = row_of_lane(fields[n], fields[n + 1])
   end
 end
-return { "[" .. concat(lines, ",") .. "]", "[" .. concat(call("SMEMBERS", key.paused), ",") .. "]" }
+return { "[" .. concat(texts, ",") .. "]", "[" .. concat(call("SMEMBERS", key.paused), ",") .. "]" }

@@ -9,7 +9,7 @@ local MOST_SWEPT = 10
 local KEPT = 60 -- seconds that the keys stay after the last registration
 
 local waiter, ttl, queues, types = base.argument(), tonumber(base.argument()), base.names(), base.names()
-local is_wanted = lane_merge.wanting(queues, types)
+local is_wanted = lane_merge.lane_filter(queues, types)
 
 local function has_due()
   for _, lane in ipairs(lane_merge.open(queues, types, is_wanted)) do
@@ -24,7 +24,7 @@ end
 local function next_at()
   local latest = whole(now + ttl)
   local earliest_at = tonumber(call("ZRANGEBYSCORE", key.leases, "-inf", latest, "WITHSCORES", "LIMIT", 0, 1)[2])
-  for _, lane in ipairs(lane_merge.filtered(call("ZRANGEBYSCORE", key.upcoming, "-inf", latest), is_wanted)) do
+  for _, lane in ipairs(lane_merge.filter(call("ZRANGEBYSCORE", key.upcoming, "-inf", latest), is_wanted)) do
     local run_at = lane_merge.first_scheduled_at(lane)
     earliest_at = run_at and math.min(run_at, earliest_at or run_at) or earliest_at
   end
@@ -42,28 +42,28 @@ local function each_name(wanted, action)
 end
 
 local function register()
-  local time, places, members = call("TIME"), {}, {}
+  local time, entries, members = call("TIME"), {}, {}
   local until_at = time[1] * 1000000 + time[2] + ttl
-  for _, gone in ipairs(call("ZRANGEBYSCORE", key.waits, "-inf", whole(until_at - ttl), "LIMIT", 0, MOST_SWEPT)) do
-    waiters.dismiss(gone)
+  for _, expired in ipairs(call("ZRANGEBYSCORE", key.waits, "-inf", whole(until_at - ttl), "LIMIT", 0, MOST_SWEPT)) do
+    waiters.deregister(expired)
   end
   each_name(queues, function(queue)
     each_name(types, function(type)
-      local place = queue .. "," .. type .. "|" .. waiter
-      places[#places + 1] = place
-      members[#members + 1], members[#members + 2] = 0, place
+      local entry = queue .. "," .. type .. "|" .. waiter
+      entries[#entries + 1] = entry
+      members[#members + 1], members[#members + 2] = 0, entry
     end)
   end)
   base.call_with("ZADD", key.waiters, members)
-  call("HSET", key.waiting, waiter, concat(places, "\n"))
+  call("HSET", key.waiting, waiter, concat(entries, "\n"))
   call("ZADD", key.waits, whole(until_at), waiter)
   for _, name in ipairs({ key.waiters, key.waiting, key.waits }) do
     call("EXPIRE", name, KEPT)
   end
 end
 
-base.insist()
-waiters.dismiss(waiter)
+base.allow_oom_writes()
+waiters.deregister(waiter)
 if has_due() then
   return "0"
 end

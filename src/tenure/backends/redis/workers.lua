@@ -8,8 +8,8 @@
 -- Return how many jobs all the claims of a worker hold.
 local function number_held(name)
   local start, fields, number = name .. ",", {}, 0
-  for n, place in ipairs(call("ZRANGEBYLEX", key.held, "[" .. start, "(" .. start .. "\255")) do
-    fields[n] = sub(place, #start + 1) .. "#"
+  for n, member in ipairs(call("ZRANGEBYLEX", key.held, "[" .. start, "(" .. start .. "\255")) do
+    fields[n] = sub(member, #start + 1) .. "#"
   end
   for _, held in ipairs(base.values_of(key.tokens, fields)) do
     number = number + held
@@ -18,8 +18,8 @@ local function number_held(name)
 end
 
 local texts = {}
-for n, name in ipairs(call("ZRANGEBYSCORE", key.shown, "(" .. present, "+inf")) do
+for n, name in ipairs(call("ZRANGEBYSCORE", key.shown, "(" .. now_text, "+inf")) do
   local known = registry.find(name)
-  texts[n] = "[" .. concat({ known.started_at, known.beat_at, known.said, number_held(name) }, ",") .. "]"
+  texts[n] = "[" .. concat({ known.started_at, known.beat_at, known.heartbeat, number_held(name) }, ",") .. "]"
 end
 return "[" .. concat(texts, ",") .. "]"

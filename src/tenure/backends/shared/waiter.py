@@ -55,7 +55,7 @@ class WaitGroup:
     def wants(self, queues: Collection[str] | None) -> bool:
         return queues is None or self.queues is None or not set(self.queues).isdisjoint(queues)
 
-    def wait_for_turn(self, ends_at: float) -> bool:
+    def wait_to_poll(self, ends_at: float) -> bool:
         """Sleep until the caller has to poll. Return False if `ends_at` comes first, or the store closes."""
         with self._lock:
             while not self._is_closed:
@@ -98,7 +98,7 @@ class WaitGroup:
             return self._waiter_count > 0
 
     def notify(self) -> bool:
-        """Wake one waiter, or the next to arrive, to claim: a job is there. Return whether a thread is waiting."""
+        """Wake one waiter, or the next to arrive, to claim: a job is available. Return whether a thread is waiting."""
         with self._lock:
             self._is_notified = True
         return self.wake(0.0)

@@ -14,13 +14,8 @@ from urllib.parse import parse_qsl, unquote
 
 from tenure.backends.protocol import SWEEP, StoreClock
 from tenure.backends.shared.sql_files import statements
-from tenure.backends.sqlite import claim as claiming
-from tenure.backends.sqlite import enqueue as enqueueing
-from tenure.backends.sqlite import file_checks
-from tenure.backends.sqlite import move as moving
-from tenure.backends.sqlite import read as reading
-from tenure.backends.sqlite import schedule as scheduling
-from tenure.backends.sqlite import settle as settling
+from tenure.backends.sqlite import claim, enqueue, file_checks, read, schedule, settle
+from tenure.backends.sqlite import move as move_operations
 from tenure.backends.sqlite.connect import Synchronous
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.explain import explain
@@ -89,49 +84,49 @@ class SQLite:
 
     def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
         with self.database.write_transaction() as write:
-            return enqueueing.enqueue(write, records)
+            return enqueue.enqueue(write, records)
 
     def schedule(self, name: str, slots: Sequence[Slot]) -> Scheduled:
         name = check_schedule(name, slots)
         with self.database.write_transaction() as write:
-            return scheduling.schedule(write, name, slots)
+            return schedule.schedule(write, name, slots)
 
     def claim(self, request: ClaimRequest) -> Claimed:
         with self.database.write_transaction() as write:
-            return claiming.claim(write, request)
+            return claim.claim(write, request)
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         with self.database.write_transaction() as write:
-            return [claiming.extend(write, each) for each in extensions]
+            return [claim.extend(write, each) for each in extensions]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         with self.database.write_transaction() as write:
-            return settling.settle(write, settlements)
+            return settle.settle(write, settlements)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
         with self.database.write_transaction() as write:
-            return settling.settle(write, settlements), claiming.claim(write, request)
+            return settle.settle(write, settlements), claim.claim(write, request)
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
         with self.database.write_transaction() as write:
             if worker is None:
-                return settling.reap_expired(write, limit)
-            return settling.reap_worker(write, worker, started, limit)
+                return settle.reap_expired(write, limit)
+            return settle.reap_worker(write, worker, started, limit)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         note = move_note(move, reason)
         with self.database.write_transaction() as write:
-            return [moving.move(write, id, move, note) for id in ids]
+            return [move_operations.move(write, id, move, note) for id in ids]
 
     def delete(self, ids: Sequence[str]) -> list[Moved]:
         with self.database.write_transaction() as write:
-            return [moving.delete(write, id) for id in ids]
+            return [move_operations.delete(write, id) for id in ids]
 
     def purge(self, purge: Purge) -> int:
         with self.database.write_transaction() as write:
-            number = moving.purge(write, purge)
+            number = move_operations.purge(write, purge)
         if number == purge.limit:
             # A full batch takes long, and the caller will purge again at once: let other writers proceed.
             time.sleep(2 * LONGEST_PAUSE)
@@ -147,11 +142,11 @@ class SQLite:
 
     def find(self, query: Query) -> Page:
         with self.database.read_transaction() as (db, now):
-            return reading.find(db, query, now)
+            return read.find(db, query, now)
 
     def stats(self) -> Stats:
         with self.database.read_transaction() as (db, now):
-            return reading.stats(db, now)
+            return read.stats(db, now)
 
     def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
         with self.database.read_transaction() as (db, now):
@@ -159,7 +154,7 @@ class SQLite:
 
     def counts(self, since: float) -> list[Count]:
         with self.database.read_transaction() as (db, now):
-            return reading.counts(db, since, now)
+            return read.counts(db, since, now)
 
     def beat(self, beat: Heartbeat, ttl: float) -> None:
         with self.database.write_transaction() as write:
@@ -188,10 +183,10 @@ class SQLite:
 
     def workers(self) -> list[WorkerInfo]:
         with self.database.read_transaction() as (db, now):
-            return reading.workers(db, now)
+            return read.workers(db, now)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        wait(self.database, partial(reading.claimable_in, queues=queues, types=types), timeout, self._closing)
+        wait(self.database, partial(read.claimable_in, queues=queues, types=types), timeout, self._closing)
 
     def close(self) -> None:
         self._closing.set()
@@ -220,19 +215,19 @@ class SQLiteTransactionOperations:
     write: WriteTransaction
 
     def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
-        return enqueueing.enqueue(self.write, records)
+        return enqueue.enqueue(self.write, records)
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
-        return [claiming.extend(self.write, each) for each in extensions]
+        return [claim.extend(self.write, each) for each in extensions]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        return settling.settle(self.write, settlements)
+        return settle.settle(self.write, settlements)
 
     def is_open(self) -> bool:
         return self.write.is_open
 
-    def is_of(self, connection: object) -> bool:
-        return self.write.is_of(connection)
+    def belongs_to(self, connection: object) -> bool:
+        return self.write.belongs_to(connection)
 
 
 def open_sqlite(url: str) -> SQLite:
@@ -256,7 +251,7 @@ def parse_url(url: str) -> SQLiteUrl:
     return SQLiteUrl(path, "normal" if synchronous == "normal" else "full", _parse_timeout(options.get("timeout")))
 
 
-def is_file_there(url: str) -> bool:
+def file_exists(url: str) -> bool:
     """Return whether the file of a URL exists and is not empty."""
     path, _ = _split_url(url)
     return not file_checks.is_missing_or_empty(Path(path))

@@ -52,7 +52,7 @@ def extend(write: WriteTransaction, extension: Extension) -> HoldStatus:
 
 def _promote(write: WriteTransaction, request: ClaimRequest) -> None:
     """Promote the jobs that became due, the oldest first."""
-    rows = _merge_lanes(write, "lines that came due", "came due", request, SWEEP)
+    rows = _merge_lanes(write, "lanes that came due", "came due", request, SWEEP)
     write.execute_many(CLAIM["promote"], [{"sequence": sequence} for _, sequence, _, _ in rows])
     for lane, number in Counter((queue, type) for *_, queue, type in rows).items():
         write.move_count(lane, "scheduled", "due", number)
@@ -60,7 +60,7 @@ def _promote(write: WriteTransaction, request: ClaimRequest) -> None:
 
 
 def _take(write: WriteTransaction, request: ClaimRequest) -> list[SqlRow]:
-    rows = _merge_lanes(write, "due lines", "due", request, request.limit)
+    rows = _merge_lanes(write, "due lanes", "due", request, request.limit)
     values = {
         "sequences": json.dumps([sequence for _, _, sequence, _, _ in rows]),
         "token": request.token,

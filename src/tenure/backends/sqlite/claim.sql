@@ -16,7 +16,7 @@ select
   exists (select 1 from tenure_jobs where state = 'running' and leased_until <= :now),
   exists (select 1 from tenure_lanes indexed by tenure_lanes_scheduled where scheduled > 0);
 
--- name: lines that came due
+-- name: lanes that came due
 -- The first scheduled job of each lane that is not paused, if it is due.
 select first.run_at, first.sequence, lane.queue, lane.type
 from {scheduled_lanes}
@@ -46,7 +46,7 @@ update tenure_jobs
 set is_due = 1
 where sequence = :sequence;
 
--- name: due lines
+-- name: due lanes
 -- The first due job of each lane that is not paused.
 select -first.priority, first.run_at, first.sequence, lane.queue, lane.type
 from {due_lanes}

@@ -13,7 +13,7 @@ select exists (select 1 from tenure_paused where queue = :queue);
 -- Each comparison is a separate index scan, which begins at the first matching entry and ends at the last. The index of
 -- jobs that became due but are not promoted yet has no priority: at most :scan of these are read.
 with
-due_line (queue, type) as (
+due_lane (queue, type) as (
   select lane.queue, lane.type
   from {due_lanes}
   where
@@ -21,7 +21,7 @@ due_line (queue, type) as (
     and (:types is null or lane.type in (select value from json_each(:types)))
     and lane.queue not in (select queue from tenure_paused)
 ),
-scheduled_line (queue, type) as (
+scheduled_lane (queue, type) as (
   select lane.queue, lane.type
   from {scheduled_lanes}
   where
@@ -31,29 +31,29 @@ scheduled_line (queue, type) as (
 ),
 came_due (priority, run_at, sequence) as (
   select job.priority, job.run_at, job.sequence
-  from scheduled_line line
+  from scheduled_lane lane
   cross join tenure_jobs job indexed by tenure_scheduled
-  where job.state = 'queued' and job.is_due = 0 and job.queue = line.queue and job.type = line.type and job.run_at <= :now
+  where job.state = 'queued' and job.is_due = 0 and job.queue = lane.queue and job.type = lane.type and job.run_at <= :now
   limit :scan
 ),
 ahead (sequence) as (
   select job.sequence
-  from due_line line
+  from due_lane lane
   cross join tenure_jobs job indexed by tenure_due
-  where job.is_due = 1 and job.queue = line.queue and job.type = line.type and job.priority > :priority
+  where job.is_due = 1 and job.queue = lane.queue and job.type = lane.type and job.priority > :priority
   union all
   select job.sequence
-  from due_line line
+  from due_lane lane
   cross join tenure_jobs job indexed by tenure_due
   where
-    job.is_due = 1 and job.queue = line.queue and job.type = line.type and job.priority = :priority
+    job.is_due = 1 and job.queue = lane.queue and job.type = lane.type and job.priority = :priority
     and job.run_at < :run_at
   union all
   select job.sequence
-  from due_line line
+  from due_lane lane
   cross join tenure_jobs job indexed by tenure_due
   where
-    job.is_due = 1 and job.queue = line.queue and job.type = line.type and job.priority = :priority
+    job.is_due = 1 and job.queue = lane.queue and job.type = lane.type and job.priority = :priority
     and job.run_at = :run_at and job.sequence < :sequence
   union all
   select sequence

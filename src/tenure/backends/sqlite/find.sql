@@ -2,7 +2,7 @@
 -- A page examines at most :scan candidates.
 
 -- name: all
-select sequence as at
+select sequence as candidate
 from tenure_jobs
 where sequence {beyond} :cursor
 order by sequence {order}
@@ -10,7 +10,7 @@ limit :scan
 
 -- name: running
 -- SQLite has to sort these; running jobs are few.
-select sequence as at
+select sequence as candidate
 from tenure_jobs indexed by tenure_leases
 where state = 'running' and sequence {beyond} :cursor
 order by sequence {order}
@@ -18,14 +18,14 @@ limit :scan
 
 -- name: stopped
 -- The failed and cancelled jobs.
-select sequence as at
+select sequence as candidate
 from tenure_jobs
 where state in ('failed', 'cancelled') and sequence {beyond} :cursor
 order by sequence {order}
 limit :scan
 
--- name: named
-select sequence as at
+-- name: ids
+select sequence as candidate
 from tenure_jobs
 where id in (select value from json_each(:ids)) and sequence {beyond} :cursor
 order by sequence {order}
@@ -35,7 +35,7 @@ limit :scan
 -- No `order by`: SQLite would read all candidates first. The cross join keeps the order of the candidates.
 select {job}
 from ({candidates})
-cross join tenure_jobs on sequence = at
+cross join tenure_jobs on sequence = candidate
 where
   (:states is null or state in (select value from json_each(:states)))
   and (:queues is null or queue in (select value from json_each(:queues)))
@@ -54,7 +54,7 @@ where
   ), :error) > 0)
 limit :limit
 
--- name: looked at
+-- name: scanned
 -- The number of candidates, and their first and last sequence number.
-select count(*), min(at), max(at)
+select count(*), min(candidate), max(candidate)
 from ({candidates})

@@ -22,11 +22,12 @@ tenure_lanes lane indexed by {{index}}
 
 -- name: of queues
 -- Only the lanes of the requested queues.
-json_each(:queues) asked
-cross join tenure_lanes lane indexed by {{index}} on lane.queue = asked.value
+json_each(:queues) requested_queue
+cross join tenure_lanes lane indexed by {{index}} on lane.queue = requested_queue.value
 
 -- name: of queues and types
 -- Only the lanes of the requested queues and types.
-json_each(:queues) asked
-cross join json_each(:types) wanted
-cross join tenure_lanes lane indexed by {{index}} on lane.queue = asked.value and lane.type = wanted.value
+json_each(:queues) requested_queue
+cross join json_each(:types) requested_type
+cross join tenure_lanes lane indexed by {{index}}
+  on lane.queue = requested_queue.value and lane.type = requested_type.value

@@ -74,7 +74,7 @@ def purge(write: WriteTransaction, purge: Purge) -> int:
         return write.execute(PURGE["finished"], values)
 
     values = {"queues": encode_names(purge.queues), "states": json.dumps(sorted(purge.states)), "before": before}
-    rows = merge_first(write.fetch_all(PURGE["finished lines"], values), open_range, purge.limit)
+    rows = merge_first(write.fetch_all(PURGE["first finished"], values), open_range, purge.limit)
     _delete_jobs(write, [(sequence, type, queue, state) for _, sequence, type, queue, state in rows])
     return len(rows)
 
@@ -93,7 +93,7 @@ def _apply_move(write: WriteTransaction, job: Movable, move: Move) -> State:
         write.move_count(lane, job.counter_name, "due")
         return State.QUEUED
     if job.state == State.RUNNING:
-        write.execute(MOVE["ask to cancel"], values)
+        write.execute(MOVE["request cancel"], values)
         return State.RUNNING
     write.execute(MOVE["cancel"], values)
     write.move_count(lane, job.counter_name, State.CANCELLED)

@@ -23,7 +23,7 @@ set
   finished_at = :now
 where sequence = :sequence;
 
--- name: ask to cancel
+-- name: request cancel
 update tenure_jobs
 set
   cancel_requested = 1,

@@ -29,7 +29,7 @@ class ProcessLock:
         self.path = Path(f"{path}-tenure-lock")
         self._database = path
         self._file: int | None = None
-        self._is_created_here = False
+        self._has_created_file = False
 
     def acquire(self, ends_at: float) -> bool:
         """Acquire the lock. Return False if it is not free by `ends_at`, on the monotonic clock."""
@@ -59,7 +59,7 @@ class ProcessLock:
 
     def remove(self) -> None:
         """Delete the lock file if this object created it. The caller must hold the lock."""
-        if self._is_created_here:
+        if self._has_created_file:
             self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class ProcessLock:
         try:
             return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            self._is_created_here = True
+            self._has_created_file = True
             file = os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._copy_permissions(file)
             return file

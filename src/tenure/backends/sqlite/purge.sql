@@ -1,6 +1,6 @@
 -- Delete finished jobs.
 
--- name: finished lines
+-- name: first finished
 -- states: a JSON list. The oldest job of each queue and state, if it finished up to :before.
 select first.finished_at, first.sequence, first.type, first.queue, first.state
 from (select distinct queue from tenure_lanes) lane

@@ -33,7 +33,7 @@ FIND = {
         **order,
     )
     for newest_first, order in DIRECTIONS.items()
-    for source in ("all", "running", "stopped", "named")
+    for source in ("all", "running", "stopped", "ids")
 }
 
 
@@ -60,7 +60,7 @@ def find(db: sqlite3.Connection, query: Query, now: int) -> Page:
     jobs = [decode_job(row) for row in rows]
     if len(rows) == query.limit:
         return Page(jobs=jobs, cursor=str(rows[-1][-1]))
-    number, first, last = db.execute(find["looked at"], values).fetchone()
+    number, first, last = db.execute(find["scanned"], values).fetchone()
     return Page(jobs=jobs, cursor=str(first if query.newest_first else last) if number == SCAN else None)
 
 
@@ -100,7 +100,7 @@ def claimable_in(
 def _candidate_source(query: Query) -> str:
     """Return the smallest source of candidates that the query allows."""
     if query.ids is not None:
-        return "named"
+        return "ids"
     if query.states == frozenset({State.RUNNING}):
         return "running"
     return "stopped" if query.states and query.states <= {State.FAILED, State.CANCELLED} else "all"

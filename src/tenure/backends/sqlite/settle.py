@@ -26,15 +26,15 @@ def settle(write: WriteTransaction, settlements: Sequence[Settlement]) -> list[b
 
 def reap_expired(write: WriteTransaction, limit: int) -> list[Reaped]:
     rows = [HeldClaim._make(row) for row in write.fetch_all(REAP["expired"], {"now": write.now, "limit": limit})]
-    known = _known_workers(write, {held.worker for held in rows})
-    return [_expire(write, held, known.get(held.worker)) for held in rows]
+    registered = _registered_workers(write, {held.worker for held in rows})
+    return [_expire(write, held, registered.get(held.worker)) for held in rows]
 
 
 def reap_worker(write: WriteTransaction, worker: str, started: Collection[str] | None, limit: int) -> list[Reaped]:
     rows = [HeldClaim._make(row) for row in write.fetch_all(REAP["of the worker"], {"worker": worker, "limit": limit})]
-    known = _known_workers(write, {worker}).get(worker)
+    registered = _registered_workers(write, {worker}).get(worker)
     return [
-        _expire(write, held, known, is_reported_dead=True)
+        _expire(write, held, registered, is_reported_dead=True)
         if started is None or held.id in started
         else _release(write, held)
         for held in rows
@@ -146,7 +146,7 @@ def _end_settled(write: WriteTransaction, job: ClaimColumns, settlement: Settlem
     )
 
 
-def _known_workers(write: WriteTransaction, names: Collection[str]) -> dict[str, WorkerInfo]:
+def _registered_workers(write: WriteTransaction, names: Collection[str]) -> dict[str, WorkerInfo]:
     """Return the registry entries of these workers, live or silent."""
     values = {"names": encode_names(sorted(names)), "silent_since": write.now - duration(SILENT_WORKER_TTL)}
     found = [decode_worker(row) for row in write.fetch_all(WORKERS["known"], values)]
@@ -154,7 +154,7 @@ def _known_workers(write: WriteTransaction, names: Collection[str]) -> dict[str,
 
 
 def _expire(
-    write: WriteTransaction, held: HeldClaim, known: WorkerInfo | None, *, is_reported_dead: bool = False
+    write: WriteTransaction, held: HeldClaim, registered: WorkerInfo | None, *, is_reported_dead: bool = False
 ) -> Reaped:
     held = held._replace(crashes=held.crashes + RULES[Outcome.EXPIRED].crashes)
     spent = is_exhausted(held.attempts, held.max_attempts) or is_exhausted(held.crashes, held.max_crashes)
@@ -163,7 +163,7 @@ def _expire(
         held.worker,
         claimed_at=to_datetime(held.started_at),
         leased_until=to_datetime(held.leased_until),
-        registered=known,
+        registered=registered,
         is_reported_dead=is_reported_dead,
     )
     _end_claim(write, held, Outcome.EXPIRED, state, note)

@@ -38,7 +38,7 @@ class WriteTransaction:
         except sqlite3.ProgrammingError:  # the connection is closed
             return False
 
-    def is_of(self, connection: object) -> bool:
+    def belongs_to(self, connection: object) -> bool:
         return connection is self.db
 
     def execute(self, statement: str, values: SqlValues) -> sqlite3.Cursor:

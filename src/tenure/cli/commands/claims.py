@@ -39,7 +39,7 @@ LOST = "lost"
 @with_store_options
 @with_output
 def claim(
-    place: StoreTarget,
+    store_target: StoreTarget,
     output: CommandOutput,
     queues: tuple[str, ...],
     types: tuple[str, ...],
@@ -61,7 +61,7 @@ def claim(
       tenure complete < claims
       tenure claim --app app:orders
     """
-    with place.source() as jobs:
+    with store_target.source() as jobs:
         claims = claims_from(
             jobs, queues=queues or None, types=types or None, limit=limit, lease=lease, wait=wait, worker=worker
         )
@@ -100,7 +100,7 @@ def claim_record(claim: Claim) -> dict[str, Any]:
 @click.option("--result", metavar="JSON", help="Result of the jobs: JSON, or @FILE.")
 @with_store_options
 @with_output
-def complete(place: StoreTarget, output: CommandOutput, claims: tuple[str, ...], result: str | None) -> int:
+def complete(store_target: StoreTarget, output: CommandOutput, claims: tuple[str, ...], result: str | None) -> int:
     """Complete claimed jobs.
 
     CLAIM is a line printed by `tenure claim`. Without CLAIM, lines are read from the standard input. Only the fields
@@ -119,7 +119,7 @@ def complete(place: StoreTarget, output: CommandOutput, claims: tuple[str, ...],
     settlements = [transitions.build_completion(hold, found) for hold in read_holds(claims)]
     if any(each.result_dropped for each in settlements):
         print_error("result dropped: too long; the jobs are completed without a result")
-    with place.source() as jobs:
+    with store_target.source() as jobs:
         return settle(jobs, output, settlements)
 
 
@@ -131,7 +131,13 @@ def complete(place: StoreTarget, output: CommandOutput, claims: tuple[str, ...],
 @with_store_options
 @with_output
 def fail(
-    place: StoreTarget, output: CommandOutput, claims: tuple[str, ...], error: str, delay: float | None, *, final: bool
+    store_target: StoreTarget,
+    output: CommandOutput,
+    claims: tuple[str, ...],
+    error: str,
+    delay: float | None,
+    *,
+    final: bool,
 ) -> int:
     """Fail claimed jobs. A job is retried after the back-off, or failed if no attempt is left.
 
@@ -148,7 +154,7 @@ def fail(
     why = checks.error_text("the error", read_text(error, "the error"))
     delay = checks.optional(checks.seconds, "delay", delay)
     holds = read_holds(claims)
-    with place.source() as jobs:
+    with store_target.source() as jobs:
         holder = jobs._open()[1]
 
         def ending(hold: Hold, job: Job) -> Settlement:
@@ -164,7 +170,7 @@ def fail(
 @click.argument("claims", nargs=-1, metavar="[CLAIM]...")
 @with_store_options
 @with_output
-def release(place: StoreTarget, output: CommandOutput, claims: tuple[str, ...]) -> int:
+def release(store_target: StoreTarget, output: CommandOutput, claims: tuple[str, ...]) -> int:
     """Return claimed jobs to their queue. The attempt does not count.
 
     CLAIM is a line printed by `tenure claim`. Without CLAIM, lines are read from the standard input.
@@ -175,7 +181,7 @@ def release(place: StoreTarget, output: CommandOutput, claims: tuple[str, ...]) 
       tenure release < claims
     """
     settlements = [transitions.build_release(hold) for hold in read_holds(claims)]
-    with place.source() as jobs:
+    with store_target.source() as jobs:
         return settle(jobs, output, settlements)
 
 
@@ -187,7 +193,7 @@ def release(place: StoreTarget, output: CommandOutput, claims: tuple[str, ...]) 
 @with_store_options
 @with_output
 def extend(
-    place: StoreTarget,
+    store_target: StoreTarget,
     output: CommandOutput,
     claims: tuple[str, ...],
     lease: float,
@@ -208,7 +214,7 @@ def extend(
     shown = parse_progress(progress, note)
     extensions = [Extension(hold=hold, lease=check_lease(lease), progress=shown) for hold in read_holds(claims)]
     code = ExitCode.DONE
-    with place.source() as jobs:
+    with store_target.source() as jobs:
         for batch in batches(extensions):
             for extension, holding in zip(batch, jobs._backend.extend(batch), strict=True):
                 code = max(
@@ -233,7 +239,7 @@ def parse_progress(text: str | None, note: str | None) -> Progress | None:
 @click.option("--worker", metavar="NAME", help="Reap all claims of this worker, which must be dead.")
 @with_store_options
 @with_output
-def reap(place: StoreTarget, output: CommandOutput, worker: str | None) -> None:
+def reap(store_target: StoreTarget, output: CommandOutput, worker: str | None) -> None:
     """Reap all expired claims now. Otherwise the next claim reaps them.
 
     With --worker, reap all claims of that worker, expired or not. `tenure workers` lists the names of workers.
@@ -243,7 +249,7 @@ def reap(place: StoreTarget, output: CommandOutput, worker: str | None) -> None:
       tenure reap
       tenure reap --worker web-3:4711
     """
-    with place.source() as jobs:
+    with store_target.source() as jobs:
         reaped = jobs.reap(worker=worker)
     for each in reaped:
         if output.is_json:
@@ -268,9 +274,9 @@ def _fail(
     """Fail claims. The settings of each job decide whether it is retried."""
     found = jobs._backend.find(Query(ids=tuple({hold.id for hold in holds}), limit=LARGEST_BATCH)).jobs
     known = {job.id: job for job in found}
-    gone = [print_outcome(output, hold, LOST) for hold in holds if hold.id not in known]
+    lost = [print_outcome(output, hold, LOST) for hold in holds if hold.id not in known]
     code = settle(jobs, output, [ending(hold, known[hold.id]) for hold in holds if hold.id in known])
-    return max([code, *gone])
+    return max([code, *lost])
 
 
 def print_outcome(output: CommandOutput, hold: Hold, outcome: str) -> ExitCode:

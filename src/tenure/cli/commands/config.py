@@ -14,7 +14,7 @@ from tenure.cli.store_options import StoreTarget, with_store_options
 @click.command(short_help="Show which store is used, and why.")
 @with_store_options
 @with_output
-def config(place: StoreTarget, output: CommandOutput) -> None:
+def config(store_target: StoreTarget, output: CommandOutput) -> None:
     """Show which store is used, and why. Passwords are masked, and the store is not opened.
 
     \b
@@ -32,12 +32,12 @@ def config(place: StoreTarget, output: CommandOutput) -> None:
         store_exists,
     )
 
-    jobs = place.unchecked_jobs()
-    url = place.url_of(jobs)
+    jobs = store_target.unchecked_jobs()
+    url = store_target.url_of(jobs)
     is_on_a_server = url is not None and scheme_of(url) in {*POSTGRES_SCHEMES, *REDIS_SCHEMES}
     facts: dict[str, Any] = {
         "store": display_name(jobs._store) if url is None else mask_password(url),
-        "why": place.origin,
+        "why": store_target.origin,
         "is_there": None if url is None or is_on_a_server else store_exists(url),
         "folder": str(Path.cwd()),
         "TENURE_URL": mask_password(os.environ["TENURE_URL"]) if "TENURE_URL" in os.environ else None,

@@ -54,28 +54,29 @@ def doctor(output: CommandOutput, targets: Sequence[str], *, strict: bool) -> in
     return ExitCode.FAILED if has_problems else ExitCode.DONE
 
 
-def _check(place: StoreTarget) -> list[Finding]:
-    table = table_of(place)
+def _check(store_target: StoreTarget) -> list[Finding]:
+    table = table_of(store_target)
     if table is None:
-        return _check_store(place)
+        return _check_store(store_target)
     with table:
         return table.check()
 
 
-def _check_store(place: StoreTarget) -> list[Finding]:
+def _check_store(store_target: StoreTarget) -> list[Finding]:
     from tenure.backends.urls import POSTGRES_SCHEMES, mask_password, migration_sql, scheme_of
 
-    url = place.url_of(place.unchecked_jobs())
+    url = store_target.url_of(store_target.unchecked_jobs())
     if url is not None and scheme_of(url) in POSTGRES_SCHEMES and migration_sql(url):
         return [
             Finding(
                 severity=Severity.WARNING,
                 about="schema",
                 text=f"the store {mask_password(url)!r} responds, but its schema is outdated",
-                remedy=f"run `tenure migrate {place.app}`; opening the store with sufficient privileges does so too",
+                remedy=f"run `tenure migrate {store_target.app}`; "
+                "opening the store with sufficient privileges does so too",
             )
         ]
-    with place.jobs() as store:
+    with store_target.jobs() as store:
         store.stats()
         schema = store.migrate()
     return [Finding(severity=Severity.NOTE, about="store", text=f"the store responds; schema version {schema.now}")]

@@ -53,7 +53,12 @@ def parse_attempts(value: str) -> int:
 @with_store_options
 @with_output
 def enqueue(
-    place: StoreTarget, output: CommandOutput, type: str | None, payload: str | None, lines: str | None, **options: Any
+    store_target: StoreTarget,
+    output: CommandOutput,
+    type: str | None,
+    payload: str | None,
+    lines: str | None,
+    **options: Any,
 ) -> None:
     """Enqueue a job, and print its id.
 
@@ -74,12 +79,14 @@ def enqueue(
         given["meta"] = dict(_parse_label(each) for each in given["meta"])
     if given.get("max_attempts") == UNLIMITED:
         given["max_attempts"] = None
-    with place.jobs(may_create=True) as store:
+    with store_target.jobs(may_create=True) as store:
         if lines is None:
             content = {} if payload is None else parse_json(read_text(payload, "the payload"), "the payload")
-            new = [_new_job(store, place, str(type), content, given)]
+            new = [_new_job(store, store_target, str(type), content, given)]
         else:
-            new = _parse_lines(read_text(lines if lines == "-" else f"@{lines}", "the input"), store, place, given)
+            new = _parse_lines(
+                read_text(lines if lines == "-" else f"@{lines}", "the input"), store, store_target, given
+            )
         for job in new:
             # Check all jobs before storing the first.
             job.record("checked")
@@ -96,14 +103,14 @@ def enqueue(
                 output.print_text(id)
 
 
-def _new_job(store: "Jobs", place: StoreTarget, type: str, payload: Any, options: Mapping[str, Any]) -> NewJob:
-    if place.app is None:
+def _new_job(store: "Jobs", store_target: StoreTarget, type: str, payload: Any, options: Mapping[str, Any]) -> NewJob:
+    if store_target.app is None:
         return NewJob(type, payload, **options)
     if (task := store.tasks.get(type)) is None:
         from tenure.core.checks import did_you_mean
 
         raise UnknownTask(
-            f"{place.app} has no task {type!r}{did_you_mean(type, store.tasks)} (if another module defines the "
+            f"{store_target.app} has no task {type!r}{did_you_mean(type, store.tasks)} (if another module defines the "
             "task, pass that module, for example --app app.mail:jobs)"
         )
     if not isinstance(payload, dict):
@@ -111,7 +118,7 @@ def _new_job(store: "Jobs", place: StoreTarget, type: str, payload: Any, options
     return task.using(**options).job(**task.arguments.decode_call(payload))
 
 
-def _parse_lines(text: str, store: "Jobs", place: StoreTarget, options: Mapping[str, Any]) -> list[NewJob]:
+def _parse_lines(text: str, store: "Jobs", store_target: StoreTarget, options: Mapping[str, Any]) -> list[NewJob]:
     found: list[NewJob] = []
     # Not `splitlines`: JSON strings may contain other line separators.
     for number, line in enumerate(text.split("\n"), start=1):
@@ -121,14 +128,16 @@ def _parse_lines(text: str, store: "Jobs", place: StoreTarget, options: Mapping[
         if not isinstance(record, dict) or not isinstance(record.get("type"), str):
             raise click.UsageError(f'line {number} is not a job: use {{"type": "send", "payload": {{…}}}}')
         try:
-            found.append(_job_from_record(record, store, place, options))
+            found.append(_job_from_record(record, store, store_target, options))
             found[-1].record("checked")
         except TenureError as exc:
             raise click.UsageError(f"line {number}: {exc}") from None
     return found
 
 
-def _job_from_record(record: dict[str, Any], store: "Jobs", place: StoreTarget, options: Mapping[str, Any]) -> NewJob:
+def _job_from_record(
+    record: dict[str, Any], store: "Jobs", store_target: StoreTarget, options: Mapping[str, Any]
+) -> NewJob:
     from tenure.core import checks
 
     checks.reject_unknown("a job", record, JOB_FIELDS)
@@ -138,7 +147,7 @@ def _job_from_record(record: dict[str, Any], store: "Jobs", place: StoreTarget, 
             rest["run_at"] = datetime.fromisoformat(rest["run_at"])
         except ValueError:
             raise TenureError(f"invalid run_at {rest['run_at']!r}: use ISO 8601 such as 2026-12-24T18:00Z") from None
-    return _new_job(store, place, record["type"], record.get("payload", {}), {**options, **rest})
+    return _new_job(store, store_target, record["type"], record.get("payload", {}), {**options, **rest})
 
 
 def _parse_label(text: str) -> tuple[str, str]:

@@ -31,13 +31,13 @@ class CommandAfterDashes(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
         command = tuple(args[at + 1 :])
-        strange = super().parse_args(ctx, args[:at])
-        if strange and not ctx.resilient_parsing:
-            ctx.fail(f"missing -- before the command: tenure exec [OPTIONS] -- {strange[0]}")
+        extra = super().parse_args(ctx, args[:at])
+        if extra and not ctx.resilient_parsing:
+            ctx.fail(f"missing -- before the command: tenure exec [OPTIONS] -- {extra[0]}")
         if not command and not ctx.resilient_parsing:
             ctx.fail("missing command: tenure exec [OPTIONS] -- ./work.sh")
         ctx.params["command"] = command
-        return strange
+        return extra
 
 
 @click.command(
@@ -65,7 +65,7 @@ class CommandAfterDashes(click.Command):
 @with_store_options
 @with_output
 def execute(
-    place: StoreTarget,
+    store_target: StoreTarget,
     output: CommandOutput,
     command: tuple[str, ...],
     queues: tuple[str, ...],
@@ -100,26 +100,28 @@ def execute(
     # This command prints lost claims and an unavailable store itself.
     logging.getLogger("tenure").addHandler(logging.NullHandler())
     outcomes: list[Outcome | None] = []
-    with place.source() as jobs, Signals() as signals:
+    with store_target.source() as jobs, Signals() as signals:
         seconds = check_lease(lease) if lease is not None else 60.0 if isinstance(jobs, Jobs) else jobs._lease
-        wanted = ClaimOptions(queues=queues or None, types=types or None, lease=seconds, wait=wait, worker=worker)
-        order = ExecConfig(
+        claim_options = ClaimOptions(
+            queues=queues or None, types=types or None, lease=seconds, wait=wait, worker=worker
+        )
+        config = ExecConfig(
             command=command,
             grace=grace,
             give_up_on=frozenset(give_up_on),
             keeps_result=keeps_result,
-            url=place.absolute_url(jobs) if isinstance(jobs, Jobs) else None,
+            url=store_target.absolute_url(jobs) if isinstance(jobs, Jobs) else None,
         )
-        while (claim := claim_next(jobs, wanted, signals)) is not None:
+        while (claim := claim_next(jobs, claim_options, signals)) is not None:
             if signals.received:
                 claim.release()
                 break
             if isinstance(claim, TableClaim) and complete_if_done(claim):
                 outcomes.append(Outcome.COMPLETED)
                 continue
-            attempt = ExecRun(claim, order, signals)
-            outcomes.append(attempt.run())
-            print_outcome(output, claim, outcomes[-1], attempt.reason)
+            run = ExecRun(claim, config, signals)
+            outcomes.append(run.run())
+            print_outcome(output, claim, outcomes[-1], run.reason)
             if not drain:
                 break
     if signals.received:

@@ -11,7 +11,7 @@ from tenure.cli.store_options import StoreTarget, with_store_options
 @click.argument("id")
 @with_store_options
 @with_output
-def explain(place: StoreTarget, output: CommandOutput, id: str) -> None:
+def explain(store_target: StoreTarget, output: CommandOutput, id: str) -> None:
     """Explain why a job is not running: each condition for a claim, unmet conditions first.
 
     \b
@@ -19,7 +19,7 @@ def explain(place: StoreTarget, output: CommandOutput, id: str) -> None:
       tenure explain 0199a3f0-…
       tenure explain 0199a3f0-… --json
     """
-    with place.source() as store:
+    with store_target.source() as store:
         explanation = store.explain(id)
     if explanation is None:
         raise click.UsageError(f"job {id!r} not found; list jobs with `tenure jobs list`")

@@ -43,7 +43,9 @@ def jobs() -> None:
 @click.option("--oldest-first", is_flag=True, help="List in the order of enqueueing.")
 @with_store_options
 @with_output
-def list_(place: StoreTarget, output: CommandOutput, filters: Filters, limit: int, *, oldest_first: bool) -> None:
+def list_(
+    store_target: StoreTarget, output: CommandOutput, filters: Filters, limit: int, *, oldest_first: bool
+) -> None:
     """List jobs, newest first.
 
     \b
@@ -53,7 +55,7 @@ def list_(place: StoreTarget, output: CommandOutput, filters: Filters, limit: in
       tenure jobs list --limit 0 --json | wc -l
     """
     limit = min(limit, sys.maxsize - 1)
-    with place.source() as store:
+    with store_target.source() as store:
         wanted: Filters = {**filters, "newest_first": not oldest_first}
         matching = find_matching(store, wanted)
         if output.is_json:
@@ -74,7 +76,7 @@ def list_(place: StoreTarget, output: CommandOutput, filters: Filters, limit: in
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @with_store_options
 @with_output
-def show(place: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> None:
+def show(store_target: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> None:
     """Show the details of jobs: payload, result, history.
 
     \b
@@ -84,7 +86,7 @@ def show(place: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> Non
     """
     from tenure.cli.job_details import format_job
 
-    with place.source() as store:
+    with store_target.source() as store:
         shown = get_jobs(store, ids)
     for number, job in enumerate(shown):
         if output.is_json:
@@ -111,7 +113,7 @@ def _with_selection(command: Any) -> Any:
 
 @jobs.command(short_help="Queue failed or cancelled jobs again.")
 @_with_selection
-def retry(place: StoreTarget, output: CommandOutput, **options: Any) -> int:
+def retry(store_target: StoreTarget, output: CommandOutput, **options: Any) -> int:
     """Queue failed or cancelled jobs again, due now and with all attempts.
 
     Select jobs by ids or by filters. By ids, either all jobs are retried or none. By filters, a job must match all of
@@ -124,13 +126,13 @@ def retry(place: StoreTarget, output: CommandOutput, **options: Any) -> int:
       tenure jobs retry --type send --rate 20/s --reason "mail relay restored"
       tenure jobs retry --all
     """
-    return move_jobs(Move.RETRY, place, output, **options)
+    return move_jobs(Move.RETRY, store_target, output, **options)
 
 
-@jobs.command(short_help="Cancel queued jobs, and ask running ones to stop.")
+@jobs.command(short_help="Cancel queued jobs, and request the cancellation of running jobs.")
 @_with_selection
-def cancel(place: StoreTarget, output: CommandOutput, **options: Any) -> int:
-    """Cancel queued jobs, and ask running ones to stop.
+def cancel(store_target: StoreTarget, output: CommandOutput, **options: Any) -> int:
+    """Cancel queued jobs, and request the cancellation of running jobs.
 
     Select jobs by ids or by filters. By ids, either all jobs are cancelled or none. By filters, a job must match all
     of them. Ctrl-C stops between two batches.
@@ -141,14 +143,14 @@ def cancel(place: StoreTarget, output: CommandOutput, **options: Any) -> int:
       tenure jobs cancel --queue mail --scheduled --dry-run
       tenure jobs cancel --type report --reason "no longer needed"
     """
-    return move_jobs(Move.CANCEL, place, output, **options)
+    return move_jobs(Move.CANCEL, store_target, output, **options)
 
 
 @jobs.command(short_help="Delete finished jobs by id.")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @with_store_options
 @with_output
-def delete(place: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> int:
+def delete(store_target: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> int:
     """Delete finished jobs by id: either all of them or none.
 
     \b
@@ -157,7 +159,7 @@ def delete(place: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> i
       tenure jobs list -s cancelled -n 0 --json | jq -r .id |
         xargs tenure jobs delete
     """
-    with place.jobs() as store:
+    with store_target.jobs() as store:
         chosen = get_jobs(store, ids)
         require_state(FINISHED, "deleted", chosen)
         return run_bulk(Bulk([job.id for job in chosen], rate=None, output=output), store.delete, "deleted", output)
@@ -177,7 +179,7 @@ def delete(place: StoreTarget, output: CommandOutput, ids: tuple[str, ...]) -> i
 @with_store_options
 @with_output
 def purge(
-    place: StoreTarget,
+    store_target: StoreTarget,
     output: CommandOutput,
     older_than: float,
     state: tuple[str, ...],
@@ -193,7 +195,7 @@ def purge(
       tenure jobs purge --older-than 0 --state cancelled --queue mail
     """
     states = [State(each) for each in state] or sorted(FINISHED)
-    with place.jobs() as store:
+    with store_target.jobs() as store:
         if dry_run:
             wanted: Filters = {"state": states, **({"queue": queue} if queue else {})}
             latest = datetime.now(UTC) - timedelta(seconds=older_than)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @with_store_options
 @with_output
 def migrate(
-    place: StoreTarget,
+    store_target: StoreTarget,
     output: CommandOutput,
     *,
     target: str | None,
@@ -52,15 +52,15 @@ def migrate(
       tenure migrate app:orders --adopt-running-after 10m
       tenure migrate app:orders --functions --sql
     """
-    place = with_target(place, target)
-    table = table_of(place)
+    store_target = with_target(store_target, target)
+    table = table_of(store_target)
     if table is not None:
         _migrate_table(table, output, is_only_printed=sql, adopt_running_after=adopt_running_after, functions=functions)
         return
     if adopt_running_after is not None or functions:
         option = "--functions" if functions else "--adopt-running-after"
         raise click.UsageError(f"{option} needs a Table, for example `tenure migrate app:orders {option}`")
-    _migrate_store(place, output, is_only_printed=sql)
+    _migrate_store(store_target, output, is_only_printed=sql)
 
 
 def _migrate_table(
@@ -87,18 +87,18 @@ def _migrate_table(
         output.print_text(f"{table.name} is up to date; nothing to migrate")
 
 
-def _migrate_store(place: StoreTarget, output: CommandOutput, *, is_only_printed: bool) -> None:
+def _migrate_store(store_target: StoreTarget, output: CommandOutput, *, is_only_printed: bool) -> None:
     from tenure.backends.urls import display_name, mask_password, migration_sql
 
     if is_only_printed:
-        text = migration_sql(place.url_of(place.unchecked_jobs()))
+        text = migration_sql(store_target.url_of(store_target.unchecked_jobs()))
         if output.is_json:
             output.print_record({"sql": text})
         output.print_text(text.rstrip() or "-- the schema is up to date")
         return
-    with place.jobs(may_create=True) as store:
+    with store_target.jobs(may_create=True) as store:
         schema = store.migrate()
-        url = place.url_of(store)
+        url = store_target.url_of(store)
     name = display_name(store._store) if url is None else mask_password(url)
     if output.is_json:
         output.print_record({"store": name, **to_record(schema)})

@@ -30,7 +30,7 @@ def queues() -> None:
 @queues.command("list", short_help="List the queues that have jobs or are paused.")
 @with_store_options
 @with_output
-def list_(place: StoreTarget, output: CommandOutput) -> None:
+def list_(store_target: StoreTarget, output: CommandOutput) -> None:
     """List the queues that have jobs or are paused.
 
     \b
@@ -40,7 +40,7 @@ def list_(place: StoreTarget, output: CommandOutput) -> None:
     """
     from tenure.cli.json_output import format_timestamp
 
-    with place.jobs() as store:
+    with store_target.jobs() as store:
         stats = store.stats()
     names = sorted({row.queue for row in stats.rows} | set(stats.paused))
     oldest = _oldest_due(stats)
@@ -70,14 +70,14 @@ def list_(place: StoreTarget, output: CommandOutput) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 @with_store_options
 @with_output
-def pause(place: StoreTarget, output: CommandOutput, names: tuple[str, ...]) -> None:
+def pause(store_target: StoreTarget, output: CommandOutput, names: tuple[str, ...]) -> None:
     """Pause queues: their jobs are not claimed. Running jobs continue, and jobs can be enqueued.
 
     \b
     Examples:
       tenure queues pause mail
     """
-    with place.jobs() as store:
+    with store_target.jobs() as store:
         store.pause(names)
         known = {row.queue for row in store.stats().rows}
     _print_queues(output, names, "paused")
@@ -90,14 +90,14 @@ def pause(place: StoreTarget, output: CommandOutput, names: tuple[str, ...]) -> 
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 @with_store_options
 @with_output
-def resume(place: StoreTarget, output: CommandOutput, names: tuple[str, ...]) -> None:
+def resume(store_target: StoreTarget, output: CommandOutput, names: tuple[str, ...]) -> None:
     """Resume paused queues: their jobs are claimed again.
 
     \b
     Examples:
       tenure queues resume mail reports
     """
-    with place.jobs() as store:
+    with store_target.jobs() as store:
         paused = store.stats().paused
         store.resume(names)
     _print_queues(output, names, "resumed")
@@ -114,11 +114,11 @@ def _print_queues(output: CommandOutput, names: tuple[str, ...], state: str) -> 
 
 
 def _oldest_due(stats: "Stats") -> dict[str, datetime]:
-    moments: defaultdict[str, list[datetime]] = defaultdict(list)
+    due_times: defaultdict[str, list[datetime]] = defaultdict(list)
     for row in stats.rows:
         if row.oldest_due_at is not None:
-            moments[row.queue].append(row.oldest_due_at)
-    return {queue: min(each) for queue, each in moments.items()}
+            due_times[row.queue].append(row.oldest_due_at)
+    return {queue: min(each) for queue, each in due_times.items()}
 
 
 COMMANDS = {"queues": queues}

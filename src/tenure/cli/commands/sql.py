@@ -16,7 +16,7 @@ from tenure.core.checks import did_you_mean
 @click.argument("target", required=False, metavar="[MODULE:OBJECT]", type=target_type)
 @with_store_options
 @with_output
-def sql(place: StoreTarget, output: CommandOutput, operation: str | None, target: str | None) -> None:
+def sql(store_target: StoreTarget, output: CommandOutput, operation: str | None, target: str | None) -> None:
     """Print the SQL that the store runs for OPERATION, or its schema. Without OPERATION, list the operations.
 
     If MODULE:OBJECT is a Table: print the statements for the Table, with the names of its columns. Then `schema` prints
@@ -34,7 +34,7 @@ def sql(place: StoreTarget, output: CommandOutput, operation: str | None, target
     """
     if target is None and operation is not None and ":" in operation:
         target, operation = target_type(operation), None
-    texts = _load_sql(with_target(place, target))
+    texts = _load_sql(with_target(store_target, target))
     if operation is None:
         for name, text in texts.items():
             purpose = next((line.removeprefix("--").strip() for line in text.splitlines() if line.strip()), "")
@@ -57,12 +57,12 @@ FUNCTIONS_HINT = (
 )
 
 
-def _load_sql(place: StoreTarget) -> Mapping[str, str]:
+def _load_sql(store_target: StoreTarget) -> Mapping[str, str]:
     from tenure.backends.urls import printable_sql_of
 
-    table = table_of(place)
+    table = table_of(store_target)
     if table is None:
-        return printable_sql_of(place.url_of(place.unchecked_jobs()))
+        return printable_sql_of(store_target.url_of(store_target.unchecked_jobs()))
     with table:
         return table.sql()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @with_store_options
 @with_output
-def stats(place: StoreTarget, output: CommandOutput, since: float) -> None:
+def stats(store_target: StoreTarget, output: CommandOutput, since: float) -> None:
     """Count jobs by queue, type and state, and recent events.
 
     \b
@@ -46,7 +46,7 @@ def stats(place: StoreTarget, output: CommandOutput, since: float) -> None:
       tenure stats --app app:orders
       tenure stats --since 10m --json
     """
-    with place.source() as store:
+    with store_target.source() as store:
         is_table = isinstance(store, Table)
         found, counts = store.stats(), [] if isinstance(store, Table) else store.counts(since)
     happened = Counter[Event]()
@@ -68,7 +68,7 @@ def stats(place: StoreTarget, output: CommandOutput, since: float) -> None:
 
 
 def _print_table_stats(output: CommandOutput, stats: "Stats") -> None:
-    """Print the single row of a Table one number a line: all numbers do not fit beside each other."""
+    """Print the single row of a Table one number a line: as a table row it would be too wide."""
     if not stats.rows:
         output.print_text("no rows to process")
     now = datetime.now(UTC)

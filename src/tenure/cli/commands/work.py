@@ -129,26 +129,26 @@ def work(
       tenure work app:jobs --drain && echo all done
       tenure work app:jobs --reload --log-level debug
     """
-    from tenure.cli import work as working
+    from tenure.cli.work import WorkConfig, reap_command, run, supervise, worker_command
     from tenure.supervisor import ExitReason, SupervisorConfig, take_supervisor_link
 
     parent = take_supervisor_link()
-    work = working.WorkConfig(
+    config = WorkConfig(
         targets=targets, imports=imports, url=url, options=options, log_format=log_format, log_level=log_level
     )
-    work.configure_logging()
+    config.configure_logging()
     if parent is not None:
-        return _exit_code(working.run(work, parent=parent), is_drain=work.is_drain)
+        return _exit_code(run(config, parent=parent), is_drain=config.is_drain)
     if not (processes or max_jobs or max_memory or reload):
-        summary, code = working.run(work, health=health, until_eof=until_eof), None
+        summary, code = run(config, health=health, until_eof=until_eof), None
     else:
-        ending = working.supervise(
+        result = supervise(
             SupervisorConfig(
-                command=working.worker_command(work),
-                reap_command=working.reap_command(work),
+                command=worker_command(config),
+                reap_command=reap_command(config),
                 processes=processes or 1,
                 grace=checks.seconds("grace", options["grace"]),
-                drain=work.is_drain,
+                drain=config.is_drain,
                 max_jobs=max_jobs,
                 max_memory=max_memory,
                 reload=[Path.cwd()] if reload else None,
@@ -156,14 +156,14 @@ def work(
             health=health,
             until_eof=until_eof,
         )
-        summary = ending.summary
-        code = ExitCode.MISUSE if ending.reason in {ExitReason.START_REJECTED, ExitReason.NEVER_READY} else None
-        if code is None and work.is_drain and ending.deaths:
+        summary = result.summary
+        code = ExitCode.MISUSE if result.reason in {ExitReason.START_REJECTED, ExitReason.NEVER_READY} else None
+        if code is None and config.is_drain and result.deaths:
             # The runs of a process that died are in no summary, and were not completed there.
             code = ExitCode.FAILED
     if output.is_json:
         output.print_record(summary.counts())
-    return _exit_code(summary, is_drain=work.is_drain) if code is None else code
+    return _exit_code(summary, is_drain=config.is_drain) if code is None else code
 
 
 def _exit_code(summary: "Summary", *, is_drain: bool) -> int:

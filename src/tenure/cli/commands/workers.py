@@ -24,7 +24,7 @@ BLOCKED_AFTER = 5.0
 @click.command(short_help="List workers and the jobs that they hold.")
 @with_store_options
 @with_output
-def workers(place: StoreTarget, output: CommandOutput) -> None:
+def workers(store_target: StoreTarget, output: CommandOutput) -> None:
     """List the live workers and the jobs that they hold.
 
     Then list holders without a heartbeat: clients that claimed jobs by hand, and workers that may be dead.
@@ -34,7 +34,7 @@ def workers(place: StoreTarget, output: CommandOutput) -> None:
       tenure workers
       tenure workers --json
     """
-    with place.jobs() as store:
+    with store_target.jobs() as store:
         known = store.workers()
         held: defaultdict[str, list[Job]] = defaultdict(list)
         for job in store.find(state=State.RUNNING, newest_first=False):
@@ -62,12 +62,12 @@ def _format_worker(worker: "WorkerInfo", jobs: "Sequence[Job]", now: datetime) -
 
     queues = "every queue" if worker.queues is None else f"the queues {', '.join(worker.queues)}"
     types = "every type" if worker.types is None else ", ".join(worker.types)
-    quiet = f", blocked for {format_duration(worker.quiet_for)}" if worker.quiet_for > BLOCKED_AFTER else ""
+    blocked = f", blocked for {format_duration(worker.quiet_for)}" if worker.quiet_for > BLOCKED_AFTER else ""
     heartbeat = f"last heartbeat {formatting.format_relative(worker.beat_at, now)}"
     return [
         worker.name,
         f"  on {worker.host}, pid {worker.pid}, tenure {worker.version}",
-        f"  started {formatting.format_relative(worker.started_at, now)}, {heartbeat}{quiet}",
+        f"  started {formatting.format_relative(worker.started_at, now)}, {heartbeat}{blocked}",
         "  stopping: claims no more jobs" if worker.is_stopping else f"  runs {types} from {queues}",
         f"  holds {len(jobs):,}" + ("" if worker.is_stopping else f", runs up to {worker.concurrency:,} at a time"),
         *(_format_held_job(job, now) for job in jobs),

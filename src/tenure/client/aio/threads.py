@@ -64,7 +64,7 @@ class Threads:
             self._require_open()
             self._pending_claims.add(pending)
         try:
-            # Read before the first poll: if no time is left here, that poll also sees that it is the last.
+            # Compute before the first poll: if no time is left, the first poll is also the last.
             left = ends_at - ticks()
             self._submit(self._start, pending, selection)
             if left > 0 and not await pending.wait(left):

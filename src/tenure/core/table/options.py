@@ -54,10 +54,10 @@ def build_table_spec(
         else _output_exists(location, table, key),
     }
     _reject_unused(given, conditions.values())
-    companion = _sidecar_name(sidecar, table)
-    if companion is not None and where is None:
+    sidecar_name = _sidecar_name(sidecar, table)
+    if sidecar_name is not None and where is None:
         raise ConfigurationError("sidecar=True needs where=, which selects the rows to process")
-    roles = _check_columns(columns, companion)
+    roles = _check_columns(columns, sidecar_name)
     retry_values = {
         check_identifier("on_retry", column): value for column, value in _check_mapping("on_retry", on_retry).items()
     }
@@ -67,12 +67,12 @@ def build_table_spec(
         schema=checks.optional(check_identifier, "schema", schema),
         key=key,
         columns=roles,
-        state_values=_check_states(states, companion),
+        state_values=_check_states(states, sidecar_name),
         order_by=tuple(_parse_order(each) for each in _split_order(order_by)),
         params=given,
         on_retry=retry_values,
         output=location,
-        companion=companion,
+        sidecar_name=sidecar_name,
         max_attempts=None
         if max_attempts is None
         else checks.integer("max_attempts", max_attempts, 1, GREATEST_ATTEMPTS),
@@ -93,12 +93,12 @@ def check_identifier(option: str, value: object) -> str:
     return str.__str__(value)
 
 
-def _check_columns(columns: object, companion: str | None) -> dict[Role, str]:
+def _check_columns(columns: object, sidecar_name: str | None) -> dict[Role, str]:
     options = _check_mapping("columns", columns)
     checks.reject_unknown("columns", options, Columns.__annotations__)
     found = {Role(role): check_identifier(f"columns[{role!r}]", column) for role, column in options.items()}
     for role in found:
-        if companion is not None and role not in USER_TABLE_ROLES:
+        if sidecar_name is not None and role not in USER_TABLE_ROLES:
             raise ConfigurationError(
                 f"columns has {role.value!r}, but with sidecar= the sidecar table holds that column; leave it out"
             )
@@ -106,10 +106,10 @@ def _check_columns(columns: object, companion: str | None) -> dict[Role, str]:
     return found
 
 
-def _check_states(states: object, companion: str | None) -> dict[State, StateValue]:
+def _check_states(states: object, sidecar_name: str | None) -> dict[State, StateValue]:
     options = _check_mapping("states", states)
     checks.reject_unknown("states", options, StateWords.__annotations__)
-    if options and companion is not None:
+    if options and sidecar_name is not None:
         raise ConfigurationError("states cannot be used with sidecar=: the sidecar table has its own values")
     by_state: dict[State, object] = {state: options.get(state.value, state.value) for state in State}
     words: dict[State, StateValue] = {}
@@ -209,8 +209,8 @@ def _output_exists(output: OutputLocation | None, table: str, key: tuple[str, ..
     alias = "output" if table.lower() != "output" else "found"
     pairs = zip(output.columns, key, strict=True)
     same = " and ".join(
-        f"{alias}.{quote_identifier(there)} = {quote_identifier(table)}.{quote_identifier(here)}"
-        for there, here in pairs
+        f"{alias}.{quote_identifier(column)} = {quote_identifier(table)}.{quote_identifier(key_column)}"
+        for column, key_column in pairs
     )
     return SqlCondition(f"exists (select 1 from {source} {alias} where {same})", ())  # noqa: S608 - the names are quoted
 

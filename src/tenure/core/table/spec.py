@@ -119,7 +119,7 @@ class TableSpec:
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     on_retry: Mapping[str, Any] = field(default_factory=dict, hash=False)
     output: OutputLocation | None = None
-    companion: str | None = None
+    sidecar_name: str | None = None
     max_attempts: int | None = 5
     max_crashes: int = 3
     lease: float = 60.0
@@ -138,7 +138,7 @@ class TableSpec:
     @property
     def is_sidecar(self) -> bool:
         """Whether a sidecar table holds the state of the rows, so that the user's table stays unchanged."""
-        return self.companion is not None
+        return self.sidecar_name is not None
 
     def column(self, role: Role) -> str | None:
         """Return the name of the column of a role, or None if no column has the role.

@@ -32,7 +32,7 @@ declare
   given_at_run_ats timestamptz[] := '{{}}';
   given_at_sequences bigint[] := '{{}}';
   given_limit integer := {sweep};
-  given_most bigint := wanted + {spare};
+  given_most bigint := wanted + {extra_scan};
   given_had integer := 0;
   answer json;
 begin
@@ -59,7 +59,7 @@ begin
       when 'array' then json_array_length(answer #> '{{4,0}}') else 0
     end;
     exit when given_had = wanted;
-    given_most := given_most * {further};
+    given_most := given_most * {scan_growth};
   end loop;
   {sql[claim][held]} into answer;
   return query
@@ -67,7 +67,8 @@ begin
     job.value ->> 0, job.value ->> 1, job.value ->> 2, job.value -> 12, cast(job.value ->> 11 as bigint), given_token,
     cast(job.value ->> 6 as integer), cast(job.value ->> 8 as integer), cast(job.value ->> 7 as integer),
     cast(job.value ->> 4 as integer), cast(job.value ->> 5 as timestamptz), cast(job.value ->> 19 as timestamptz),
-    cast(job.value ->> 10 as double precision), case when job.value ->> 13 is not null then job.value -> 13 end, cast(job.value ->> 14 as timestamptz)
+    cast(job.value ->> 10 as double precision), case when job.value ->> 13 is not null then job.value -> 13 end,
+    cast(job.value ->> 14 as timestamptz)
   from json_array_elements(answer) with ordinality as job (value, number)
   order by job.number;
 end

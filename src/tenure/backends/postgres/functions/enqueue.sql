@@ -77,7 +77,7 @@ declare
   given_metas text[];
   given_payloads text[];
   taken json;
-  twice json;
+  duplicates json;
   others text[];
 begin
   if entries = '{{}}' then
@@ -92,16 +92,16 @@ begin
     given_max_attempts, given_max_crashes, given_timeouts, given_metas, given_payloads
   from unnest(entries) as entry;
   {sql[enqueue][insert]} into taken;
-  {sql[enqueue][undo]} into twice;
+  {sql[enqueue][undo]} into duplicates;
   others := array(
     select given_ids[cast(number as integer)] from json_array_elements_text(taken) as number
     union all
-    select id from json_array_elements_text(twice) as id
+    select id from json_array_elements_text(duplicates) as id
   );
   if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
     given_ids := array(select id from unnest(given_ids) as id where id not in (select unnest(others)));
-    {sql[enqueue][tried as finished]};
-    {sql[enqueue][not finished]};
+    {sql[enqueue][probe finished]};
+    {sql[enqueue][remove probe]};
   end if;
   return others;
 end
@@ -143,7 +143,8 @@ begin
       dense_rank() over (order by entry.queue, entry.key) as key_rank,
       entry.id in (select json_array_elements_text(known)) as is_known, holder.id as holder
     from unnest(entries) with ordinality as entry (
-      id, queue, type, key, priority, run_at, delay, max_attempts, max_crashes, timeout, meta, payload, must_be_new, number
+      id, queue, type, key, priority, run_at, delay, max_attempts, max_crashes, timeout, meta, payload, must_be_new,
+      number
     )
     left join (
       select distinct held.value ->> 0 as queue, held.value ->> 1 as key, held.value ->> 2 as id
@@ -184,9 +185,11 @@ as $function$
 #variable_conflict use_column
 declare
   entries {schema}.entry[] := array(
-    select {schema}.checked_job(asked.job)
-    from json_array_elements({schema}.checked_list('jobs', jobs, {most_enqueued})) with ordinality as asked (job, number)
-    order by asked.number
+    select {schema}.checked_job(requested.job)
+    from
+      json_array_elements({schema}.checked_list('jobs', jobs, {most_enqueued}))
+      with ordinality as requested (job, number)
+    order by requested.number
   );
   others text[];
   plan record;
@@ -204,11 +207,11 @@ begin
       if plan.refused_at is null and plan.new_ones <> '{{}}' then
         others := {schema}.stored(array(
           select entries[new.number]
-          from unnest(plan.new_ones) with ordinality as new (number, turn)
-          order by new.turn
+          from unnest(plan.new_ones) with ordinality as new (number, rank)
+          order by new.rank
         ));
         if others <> '{{}}' then
-          raise exception using errcode = '{first}', message = 'conflict with a concurrent enqueue';
+          raise exception using errcode = '{conflict}', message = 'conflict with a concurrent enqueue';
         end if;
       end if;
       return query
@@ -220,7 +223,7 @@ begin
       return;
     exception
       -- The subtransaction has rolled back the insert.
-      when sqlstate '{first}' then null;
+      when sqlstate '{conflict}' then null;
     end;
   end loop;
   raise exception using

@@ -26,7 +26,7 @@ end
 $function$;
 
 -- progress: an object with done, of and note; null keeps the stored progress. Return 'held', 'cancel requested' (still
--- held, and asked to stop) or 'lost'.
+-- held; the holder should stop) or 'lost'.
 create or replace function {schema}.extend_v1(
   id text,
   fence bigint,

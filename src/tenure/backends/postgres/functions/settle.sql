@@ -5,37 +5,37 @@ returns {schema}.settlement
 language plpgsql
 as $function$
 declare
-  asked jsonb := {schema}.checked_json('a settlement', cast(given as text));
+  fields jsonb := {schema}.checked_json('a settlement', cast(given as text));
   settlement {schema}.settlement;
 begin
-  settlement.outcome := {schema}.checked_choice('outcome', asked -> 'outcome', '{outcomes}');
-  asked := {schema}.checked_object(
-    format('a settlement with outcome %L', settlement.outcome), asked,
+  settlement.outcome := {schema}.checked_choice('outcome', fields -> 'outcome', '{outcomes}');
+  fields := {schema}.checked_object(
+    format('a settlement with outcome %L', settlement.outcome), fields,
     array(select jsonb_array_elements_text(cast('{settlement_fields}' as jsonb) -> settlement.outcome))
   );
   -- For these fields, null is the same as absent.
-  asked := asked - array(
-    select key from jsonb_each(asked) where value = 'null' and key in ('error', 'delay', 'final')
+  fields := fields - array(
+    select key from jsonb_each(fields) where value = 'null' and key in ('error', 'delay', 'final')
   );
-  settlement.id := {schema}.checked_name('id', asked -> 'id');
-  settlement.fence := {schema}.checked_whole('fence', asked -> 'fence', 1, {greatest_fence});
-  settlement.token := {schema}.checked_name('token', asked -> 'token');
+  settlement.id := {schema}.checked_name('id', fields -> 'id');
+  settlement.fence := {schema}.checked_whole('fence', fields -> 'fence', 1, {greatest_fence});
+  settlement.token := {schema}.checked_name('token', fields -> 'token');
   if settlement.outcome = 'completed' then
     settlement.result := coalesce(cast(given -> 'result' as text), 'null');
-    perform {schema}.checked_content('result', settlement.result, coalesce(asked -> 'result', 'null'));
+    perform {schema}.checked_content('result', settlement.result, coalesce(fields -> 'result', 'null'));
     settlement.result_dropped := octet_length(settlement.result) > {longest_payload}
-      or (asked ? 'result_dropped' and {schema}.checked_truth('result_dropped', asked -> 'result_dropped'));
+      or (fields ? 'result_dropped' and {schema}.checked_truth('result_dropped', fields -> 'result_dropped'));
     if settlement.result_dropped then
       settlement.result := null;
     end if;
   end if;
-  if settlement.outcome = 'failed' or asked ? 'error' then
-    settlement.error := {schema}.checked_error('error', asked -> 'error');
+  if settlement.outcome = 'failed' or fields ? 'error' then
+    settlement.error := {schema}.checked_error('error', fields -> 'error');
   end if;
-  if settlement.outcome = 'snoozed' or asked ? 'delay' then
-    settlement.delay := {schema}.checked_duration('delay', asked -> 'delay', 0, {longest_delay});
+  if settlement.outcome = 'snoozed' or fields ? 'delay' then
+    settlement.delay := {schema}.checked_duration('delay', fields -> 'delay', 0, {longest_delay});
   end if;
-  settlement.final := asked ? 'final' and {schema}.checked_truth('final', asked -> 'final');
+  settlement.final := fields ? 'final' and {schema}.checked_truth('final', fields -> 'final');
   return settlement;
 end
 $function$;
@@ -52,12 +52,12 @@ returns table (id text, landed boolean)
 as $function$
 #variable_conflict use_column
 declare
-  asked {schema}.settlement[] := array(
-    select {schema}.checked_settlement(asked.settlement)
+  checked {schema}.settlement[] := array(
+    select {schema}.checked_settlement(requested.settlement)
     from
       json_array_elements({schema}.checked_list('settlements', settlements, {largest_batch}))
-      with ordinality as asked (settlement, number)
-    order by asked.number
+      with ordinality as requested (settlement, number)
+    order by requested.number
   );
   given_ids text[];
   given_fences bigint[];
@@ -69,24 +69,29 @@ declare
   given_attempts integer[];
   given_delays bigint[];
   given_errors text[];
-  twice text;
+  duplicate text;
   locked bigint;
-  chances json;
+  attempt_counts json;
   numbers json;
   lost text[] := '{{}}';
 begin
-  select settlement.id into twice from unnest(asked) as settlement group by settlement.id having count(*) > 1 limit 1;
+  select settlement.id
+  into duplicate
+  from unnest(checked) as settlement
+  group by settlement.id
+  having count(*) > 1
+  limit 1;
   if found then
-    perform {schema}.refused(format('settlements must name each job once, but job %L is named twice', twice));
+    perform {schema}.refused(format('settlements must name each job once, but job %L is named twice', duplicate));
   end if;
-  given_ids := array(select settlement.id from unnest(asked) as settlement);
+  given_ids := array(select settlement.id from unnest(checked) as settlement);
   {sql[settle][lock]} into locked;
 
   select
     array_agg(settlement.id), array_agg(settlement.fence), array_agg(settlement.token), array_agg(settlement.result),
     array_agg(settlement.result_dropped)
   into given_ids, given_fences, given_tokens, given_results, given_results_dropped
-  from unnest(asked) as settlement
+  from unnest(checked) as settlement
   where settlement.outcome = 'completed';
   if given_ids is not null then
     {sql[settle][complete]} into numbers;
@@ -95,10 +100,10 @@ begin
 
   select array_agg(settlement.id), array_agg(settlement.fence), array_agg(settlement.token)
   into given_ids, given_fences, given_tokens
-  from unnest(asked) as settlement
+  from unnest(checked) as settlement
   where settlement.outcome <> 'completed';
   if given_ids is not null then
-    {sql[settle][chances]} into chances;
+    {sql[settle][attempts]} into attempt_counts;
     -- The same decision as in `core/transitions.py`.
     select
       array_agg(ending.outcome), array_agg(ending.state), array_agg(ending.attempts), array_agg(ending.delay),
@@ -106,24 +111,27 @@ begin
     into given_outcomes, given_states, given_attempts, given_delays, given_errors
     from (
       select
-        rule.outcome, case when job.is_spent then coalesce(rule.when_spent, rule.state) else rule.state end as state,
+        rule.outcome,
+        case when job.is_exhausted then coalesce(rule.when_exhausted, rule.state) else rule.state end as state,
         rule.attempts, job.error,
-        case when rule.outcome in ('failed', 'retried') then coalesce(settlement.delay, job.pause) else settlement.delay end
-          as delay
+        case
+          when rule.outcome in ('failed', 'retried') then coalesce(settlement.delay, job.backoff)
+          else settlement.delay
+        end as delay
       from (
         select settlement.outcome, settlement.error, settlement.delay, settlement.final, row_number() over () as number
-        from unnest(asked) as settlement
+        from unnest(checked) as settlement
         where settlement.outcome <> 'completed'
       ) settlement
       join (
         select
           cast(job.value ->> 0 as bigint) as number, cast(job.value ->> 1 as integer) as attempts,
           cast(job.value ->> 2 as integer) as max_attempts, job.value ->> 3 as ended
-        from json_array_elements(chances) as job
+        from json_array_elements(attempt_counts) as job
       ) found on found.number = settlement.number
       cross join lateral (
         select
-          settlement.final or coalesce(found.attempts >= found.max_attempts, false) as is_spent,
+          settlement.final or coalesce(found.attempts >= found.max_attempts, false) as is_exhausted,
           case
             when settlement.outcome = 'retried' and found.attempts >= found.max_attempts then coalesce(
               settlement.error, format('retry requested, but attempt %s was the last', found.attempts)
@@ -134,11 +142,11 @@ begin
             1000000 * random()
             * least({backoff_cap}, {backoff_first} * power({backoff_factor}, least(found.attempts, 100) - 1))
             as bigint
-          ) as pause
+          ) as backoff
       ) job
       -- A retry without attempts left is a failure. A repeated request finds that its retry was recorded as a failure.
-      join (values {rules}) as rule (outcome, state, when_spent, attempts) on rule.outcome = case
-        when settlement.outcome = 'retried' and (job.is_spent or found.ended = 'failed') then 'failed'
+      join (values {rules}) as rule (outcome, state, when_exhausted, attempts) on rule.outcome = case
+        when settlement.outcome = 'retried' and (job.is_exhausted or found.ended = 'failed') then 'failed'
         else settlement.outcome
       end
       order by settlement.number
@@ -149,7 +157,7 @@ begin
 
   return query
   select settlement.id, settlement.id <> all (lost)
-  from unnest(asked) as settlement;
+  from unnest(checked) as settlement;
 end
 $function$;
 

@@ -26,7 +26,7 @@ to {worker}, {library};
 -- Readers.
 grant select on
   {tables},
-  {known}
+  {read_only}
 to {reader};
 
 -- Users of the Python library.
@@ -34,6 +34,6 @@ grant select, insert, update, delete on
   {tables}
 to {library};
 grant select on
-  {known}
+  {read_only}
 to {library};
 grant usage on sequence {schema}.job_sequence to {library};

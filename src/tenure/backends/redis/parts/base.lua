@@ -46,6 +46,7 @@ function base.names()
   return found
 end
 
+-- Format a whole number with all its digits; `tostring` would use an exponent.
 local function whole(number)
   return string.format("%.0f", number)
 end
@@ -58,7 +59,7 @@ end
 -- Allow the following writes on a server that is out of memory, so that jobs can still be claimed and settled. Such a
 -- server rejects a script only if the first write of the script needs memory. This write needs no memory and changes
 -- nothing.
-function base.insist()
+function base.allow_oom_writes()
   call("HDEL", key.store, "")
 end
 
@@ -95,4 +96,4 @@ if now == "" then
 else
   now = tonumber(now)
 end
-local present = whole(now)
+local now_text = whole(now)

@@ -7,7 +7,7 @@
 
 local changes = { set_fields = {}, unset_fields = {}, put_members = {}, taken_out_members = {}, finally = {} }
 
-local function kept(all, name)
+local function pending(all, name)
   local found = all[name]
   if not found then
     found = {}
@@ -18,25 +18,25 @@ end
 
 -- Set a field of a hash at the end of the script.
 function changes.set(hash, field, value)
-  local fields = kept(changes.set_fields, hash)
+  local fields = pending(changes.set_fields, hash)
   local number = #fields
   fields[number + 1], fields[number + 2] = field, value
 end
 
 function changes.unset(hash, field)
-  local fields = kept(changes.unset_fields, hash)
+  local fields = pending(changes.unset_fields, hash)
   fields[#fields + 1] = field
 end
 
 -- Add a member to a sorted set, with a score or, without, in lexical order.
-function changes.put(line, member, score)
-  local members = kept(changes.put_members, line)
+function changes.put(sorted_set, member, score)
+  local members = pending(changes.put_members, sorted_set)
   local number = #members
   members[number + 1], members[number + 2] = score or 0, member
 end
 
-function changes.take_out(line, member)
-  local members = kept(changes.taken_out_members, line)
+function changes.take_out(sorted_set, member)
+  local members = pending(changes.taken_out_members, sorted_set)
   members[#members + 1] = member
 end
 
@@ -48,25 +48,25 @@ local function write(command, all, name)
 end
 
 -- Write the pending changes of one sorted set, before the script reads the set.
-function changes.write(line)
-  write("ZREM", changes.taken_out_members, line)
-  write("ZADD", changes.put_members, line)
+function changes.write(sorted_set)
+  write("ZREM", changes.taken_out_members, sorted_set)
+  write("ZADD", changes.put_members, sorted_set)
 end
 
 -- Write all pending changes, then run the final actions of the parts.
 function changes.save()
-  base.insist()
+  base.allow_oom_writes()
   for hash in pairs(changes.unset_fields) do
     write("HDEL", changes.unset_fields, hash)
   end
-  for line in pairs(changes.taken_out_members) do
-    write("ZREM", changes.taken_out_members, line)
+  for sorted_set in pairs(changes.taken_out_members) do
+    write("ZREM", changes.taken_out_members, sorted_set)
   end
   for hash in pairs(changes.set_fields) do
     write("HSET", changes.set_fields, hash)
   end
-  for line in pairs(changes.put_members) do
-    write("ZADD", changes.put_members, line)
+  for sorted_set in pairs(changes.put_members) do
+    write("ZADD", changes.put_members, sorted_set)
   end
   for _, action in ipairs(changes.finally) do
     action()

@@ -26,21 +26,21 @@ local function reap()
   end
 end
 
-local function take(places, request)
+local function take(members, request)
   local ids, by_lane = {}, {}
-  for n, place in ipairs(places) do
-    ids[n] = sub(place, 46)
+  for n, member in ipairs(members) do
+    ids[n] = sub(member, 46)
   end
   local taken = rows.of(ids)
-  local started_at, leased_until = present, whole(now + request.lease)
+  local started_at, leased_until = now_text, whole(now + request.lease)
   for n, job in ipairs(taken) do
-    changes.take_out(key.due, places[n])
+    changes.take_out(key.due, members[n])
     job.state = STATE.running
     job.fence = whole(job.fence + 1)
     job.attempts = whole(job.attempts + 1)
     job.worker, job.token = request.worker, request.token
     job.started_at, job.leased_until, job.progress = started_at, leased_until, "null"
-    changes.put(key.leases, endings.place_among_leases(job), leased_until)
+    changes.put(key.leases, endings.lease_member(job), leased_until)
     rows.change(job)
     by_lane[job.lane] = (by_lane[job.lane] or 0) + 1
   end
@@ -50,10 +50,10 @@ local function take(places, request)
     lanes.arrived[lane] = lanes.arrived[lane] and lanes.arrived[lane] - number
   end
   if taken[1] then
-    if endings.left[request.token] then
+    if endings.ended_by_token[request.token] then
       -- A claim with the same token has just ended, perhaps of another worker.
-      changes.take_out(key.held, endings.workers[request.token] .. "," .. request.token)
-      endings.left[request.token] = nil
+      changes.take_out(key.held, endings.worker_by_token[request.token] .. "," .. request.token)
+      endings.ended_by_token[request.token] = nil
     end
     changes.set(key.tokens, request.token, request.worker .. "\n" .. concat(ids, "\n"))
     changes.set(key.tokens, request.token .. "#", #ids)
@@ -66,16 +66,16 @@ end
 function claiming.claim(request)
   local taken = endings.held_by(request.token)
   if not taken[1] then
-    base.insist()
+    base.allow_oom_writes()
     if request.is_to_reap then
       reap()
     end
     lanes.write()
-    local is_wanted = lane_merge.wanting(request.queues, request.types)
+    local is_wanted = lane_merge.lane_filter(request.queues, request.types)
     lane_merge.promote(is_wanted, SWEEP)
     local open = lane_merge.open(request.queues, request.types, is_wanted)
-    local places, emptied = lane_merge.first_of(key.due, open, request.limit)
-    taken = take(places, request)
+    local members, emptied = lane_merge.first_of(key.due, open, request.limit)
+    taken = take(members, request)
     for _, lane in ipairs(emptied) do
       call("SREM", key.open, lane)
     end

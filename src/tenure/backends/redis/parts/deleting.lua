@@ -5,10 +5,10 @@
 
 local deleting = { lanes = {} } -- lanes of deleted jobs
 
-function deleting.forget(job)
+function deleting.delete(job)
   changes.take_out(key.catalogue, job.id)
   changes.take_out(key.stopped, job.id)
-  changes.take_out(key.finished, endings.place_among_finished(job))
+  changes.take_out(key.finished, endings.finished_member(job))
   local lines = {}
   job_json.add_lines_of(job, lines)
   for _, field in ipairs(lines) do

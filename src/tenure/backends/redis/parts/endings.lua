@@ -8,13 +8,14 @@
 
 local HISTORY_KEPT = 50
 
-local endings = { left = {}, workers = {}, lines = {} }
+-- ended_by_token: how many jobs of a claim this script ended; lines: the history lines that it added, by field.
+local endings = { ended_by_token = {}, worker_by_token = {}, lines = {} }
 
-function endings.place_among_leases(job)
+function endings.lease_member(job)
   return job.sequence .. job.id
 end
 
-function endings.place_among_finished(job)
+function endings.finished_member(job)
   return job.lane .. job.state .. job.finished_at .. job.sequence .. job.id
 end
 
@@ -43,20 +44,20 @@ function endings.remember(job, outcome, error, is_by_holder)
   if is_by_holder then
     token, worker, claimed_at = job.token, job.worker, job.started_at
   end
-  local field = job.following .. ":" .. job.id
-  local line = { '["' .. outcome .. '"', job.fence, token, worker, claimed_at, present, error .. "]" }
+  local field = job.next_line .. ":" .. job.id
+  local line = { '["' .. outcome .. '"', job.fence, token, worker, claimed_at, now_text, error .. "]" }
   endings.lines[field] = concat(line, ",")
   changes.set(key.history, field, endings.lines[field])
-  job.following = whole(job.following + 1)
-  if job.following - job.first > HISTORY_KEPT then
-    changes.unset(key.history, job.first .. ":" .. job.id)
-    job.first = whole(job.first + 1)
+  job.next_line = whole(job.next_line + 1)
+  if job.next_line - job.first_line > HISTORY_KEPT then
+    changes.unset(key.history, job.first_line .. ":" .. job.id)
+    job.first_line = whole(job.first_line + 1)
   end
 end
 
 function endings.finish(job, state)
-  job.state, job.finished_at = state, present
-  changes.put(key.finished, endings.place_among_finished(job))
+  job.state, job.finished_at = state, now_text
+  changes.put(key.finished, endings.finished_member(job))
   if state ~= STATE.completed then
     changes.put(key.stopped, job.id, job.sequence)
   end
@@ -68,9 +69,9 @@ end
 
 -- End a claim and set the state of the job. Every outcome except completed adds a line to the history.
 function endings.end_claim(job, outcome, state, error)
-  changes.take_out(key.leases, endings.place_among_leases(job))
-  endings.left[job.token] = (endings.left[job.token] or 0) + 1
-  endings.workers[job.token] = job.worker
+  changes.take_out(key.leases, endings.lease_member(job))
+  endings.ended_by_token[job.token] = (endings.ended_by_token[job.token] or 0) + 1
+  endings.worker_by_token[job.token] = job.worker
   counts.add(job.lane, STATE.running, -1)
   counts.add(job.lane, outcome, 1)
   if outcome ~= "completed" then
@@ -78,7 +79,7 @@ function endings.end_claim(job, outcome, state, error)
     -- A completed job keeps both: the token identifies a repeated settlement, the worker is shown to users.
     job.token, job.worker = "null", "null"
   end
-  job.leased_until, job.is_asked = "null", "0"
+  job.leased_until, job.cancel_requested = "null", "0"
   if state == STATE.queued then
     job.state = state
     lanes.join(job)
@@ -89,10 +90,10 @@ function endings.end_claim(job, outcome, state, error)
 end
 
 changes.finally[#changes.finally + 1] = function()
-  for token, number in pairs(endings.left) do
+  for token, number in pairs(endings.ended_by_token) do
     if call("HINCRBY", key.tokens, token .. "#", -number) == 0 then
       call("HDEL", key.tokens, token, token .. "#")
-      call("ZREM", key.held, endings.workers[token] .. "," .. token)
+      call("ZREM", key.held, endings.worker_by_token[token] .. "," .. token)
     end
   end
 end

@@ -34,20 +34,20 @@ end
 
 -- Return the entries to store, and for each other entry its position and the id of the existing job. If a key is taken
 -- and the entry has on_conflict=raise, return nil, and the position of the entry and the id of the job with the key.
-function enqueueing.planned(entries)
+function enqueueing.plan(entries)
   local ids, holders = {}, holders_of(entries)
   for n, entry in ipairs(entries) do
     ids[n] = entry.id
   end
-  local stored, new, there, is_new = rows.of(ids), {}, {}, {}
+  local stored, new, existing, is_new = rows.of(ids), {}, {}, {}
   for n, entry in ipairs(entries) do
     local holder = entry.field and holders[entry.field]
     if stored[n] or is_new[entry.id] then
-      there[#there + 1], there[#there + 2] = n, entry.id
+      existing[#existing + 1], existing[#existing + 2] = n, entry.id
     elseif holder and entry.on_conflict == "raise" then
       return nil, { n, holder }
     elseif holder then
-      there[#there + 1], there[#there + 2] = n, holder
+      existing[#existing + 1], existing[#existing + 2] = n, holder
     else
       new[#new + 1], is_new[entry.id] = entry, true
       if entry.field then
@@ -55,7 +55,7 @@ function enqueueing.planned(entries)
       end
     end
   end
-  return new, there
+  return new, existing
 end
 
 -- Return the lane of a queue and type; create the lane if it does not exist.
@@ -74,8 +74,8 @@ end
 local function job_of(entry, lane, sequence)
   local run_at = entry.run_at ~= "" and entry.run_at or whole(now + entry.delay)
   local job = { STATE.queued, lane, entry.rank, sequence, run_at, "0", "0", "0", entry.max_attempts, entry.max_crashes }
-  job.leased_until, job.started_at, job.created_at, job.finished_at = "null", "null", present, "null"
-  job.is_asked, job.first, job.following, job.is_dropped = "0", "0", "0", "0"
+  job.leased_until, job.started_at, job.created_at, job.finished_at = "null", "null", now_text, "null"
+  job.cancel_requested, job.first_line, job.next_line, job.result_dropped = "0", "0", "0", "0"
   job.key, job.worker, job.token, job.progress = entry.key, "null", "null", "null"
   job.salt, job.id = rows.salt_of(sequence), entry.id
   return job

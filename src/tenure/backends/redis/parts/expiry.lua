@@ -40,7 +40,7 @@ local function note_of(job, is_reported_dead)
   note = note .. " claimed the job at " .. readable(job.started_at)
   local known = registry.find(job.worker)
   if known then
-    local host, pid = match(known.said, '^"[^,]*","([^,]*)",(%d+),')
+    local host, pid = match(known.heartbeat, '^"[^,]*","([^,]*)",(%d+),')
     note = note .. "; last heartbeat at " .. readable(known.beat_at)
     note = note .. " (host '" .. host .. "', pid " .. pid .. ")"
   end
@@ -53,7 +53,7 @@ function expiry.expire(job, is_reported_dead)
   job.crashes = whole(job.crashes + 1)
   local has_spent_attempts = job.max_attempts ~= "null" and tonumber(job.attempts) >= tonumber(job.max_attempts)
   local state = STATE.queued
-  if job.is_asked == "1" then
+  if job.cancel_requested == "1" then
     state = STATE.cancelled
   elseif has_spent_attempts or tonumber(job.crashes) >= tonumber(job.max_crashes) then
     state = STATE.failed
@@ -63,9 +63,9 @@ end
 
 -- Return the running jobs with expired leases, the longest expired first.
 function expiry.expired(limit)
-  local places, ids = call("ZRANGEBYSCORE", key.leases, "-inf", present, "LIMIT", 0, limit), {}
-  for n, place in ipairs(places) do
-    ids[n] = sub(place, 15)
+  local members, ids = call("ZRANGEBYSCORE", key.leases, "-inf", now_text, "LIMIT", 0, limit), {}
+  for n, member in ipairs(members) do
+    ids[n] = sub(member, 15)
   end
   return rows.of(ids)
 end

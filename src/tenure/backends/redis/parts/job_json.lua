@@ -7,7 +7,7 @@ local job_json = {}
 
 -- Add the fields of a job's history lines, the oldest first.
 function job_json.add_lines_of(job, fields)
-  for number = job.first, job.following - 1 do
+  for number = job.first_line, job.next_line - 1 do
     fields[#fields + 1] = number .. ":" .. job.id
   end
 end

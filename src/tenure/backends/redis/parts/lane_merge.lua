@@ -6,7 +6,7 @@
 local lane_merge = {}
 
 -- Return a predicate: whether a claim for the queues and types may take jobs of a lane.
-function lane_merge.wanting(queues, types)
+function lane_merge.lane_filter(queues, types)
   local is_paused = {}
   for _, queue in ipairs(call("SMEMBERS", key.paused)) do
     is_paused[queue] = true
@@ -17,9 +17,9 @@ function lane_merge.wanting(queues, types)
   end
 end
 
-function lane_merge.filtered(some, is_wanted)
+function lane_merge.filter(some, is_wanted)
   local found = {}
-  lanes.learn(some)
+  lanes.load_names(some)
   for _, each in ipairs(some) do
     if is_wanted(each) then
       found[#found + 1] = each
@@ -49,7 +49,7 @@ end
 -- Return the wanted lanes that may have due jobs. Look the lanes up by name if the names are fewer than the open lanes.
 function lane_merge.open(queues, types, is_wanted)
   local some = queues and types and lanes_of(queues, types, call("SCARD", key.open))
-  return lane_merge.filtered(some or call("SMEMBERS", key.open), is_wanted)
+  return lane_merge.filter(some or call("SMEMBERS", key.open), is_wanted)
 end
 
 -- Return the rest of the next member with a prefix, after the prefix; nil at the end. Read few members first, then
@@ -59,7 +59,7 @@ local function next_order(reading, prefix)
   if not some or (at > #some and not reading.is_whole[prefix]) then
     local from, to = lanes.range(prefix, reading.bound)
     local number = some and 2 * #some or reading.number
-    some = call("ZRANGEBYLEX", reading.line, some and "(" .. some[#some] or from, to, "LIMIT", 0, number)
+    some = call("ZRANGEBYLEX", reading.sorted_set, some and "(" .. some[#some] or from, to, "LIMIT", 0, number)
     reading.members[prefix], reading.is_whole[prefix], at = some, #some < number, 1
   end
   reading.at[prefix] = at
@@ -88,13 +88,13 @@ end
 
 -- Merge the members of a sorted set that start with one of the prefixes, sorted by the rest after the prefix. Return
 -- the first `limit` members, up to an optional bound, and the prefixes that have no members left.
-function lane_merge.first_of(line, prefixes, limit, bound)
+function lane_merge.first_of(sorted_set, prefixes, limit, bound)
   if #prefixes == 1 then
     local from, to = lanes.range(prefixes[1], bound)
-    local some = call("ZRANGEBYLEX", line, from, to, "LIMIT", 0, limit)
+    local some = call("ZRANGEBYLEX", sorted_set, from, to, "LIMIT", 0, limit)
     return some, #some < limit and prefixes or {}
   end
-  local reading = { line = line, bound = bound, number = math.ceil(limit / math.max(1, #prefixes)) }
+  local reading = { sorted_set = sorted_set, bound = bound, number = math.ceil(limit / math.max(1, #prefixes)) }
   reading.members, reading.at, reading.is_whole, reading.prefix_by_order = {}, {}, {}, {}
   local found, emptied, heap = {}, {}, {}
   for _, prefix in ipairs(prefixes) do
@@ -138,7 +138,7 @@ end
 
 -- Return the wanted lanes whose scheduled jobs may have come due.
 function lane_merge.ready(is_wanted)
-  return lane_merge.filtered(call("ZRANGEBYSCORE", key.upcoming, "-inf", present), is_wanted)
+  return lane_merge.filter(call("ZRANGEBYSCORE", key.upcoming, "-inf", now_text), is_wanted)
 end
 
 -- Promote scheduled jobs that came due in the wanted lanes, the oldest first.
@@ -147,9 +147,9 @@ function lane_merge.promote(is_wanted, most)
   if not ready[1] then
     return
   end
-  for _, place in ipairs((lane_merge.first_of(key.scheduled, ready, most, present))) do
-    local lane, moment, rank, id = sub(place, 1, 10), sub(place, 11, 40), sub(place, 41, 45), sub(place, 46)
-    changes.take_out(key.scheduled, place)
+  for _, member in ipairs((lane_merge.first_of(key.scheduled, ready, most, now_text))) do
+    local lane, moment, rank, id = sub(member, 1, 10), sub(member, 11, 40), sub(member, 41, 45), sub(member, 46)
+    changes.take_out(key.scheduled, member)
     changes.put(key.due, lane .. rank .. moment .. id)
     lanes.note_due(lane)
   end

@@ -12,7 +12,7 @@ local SOON = 1000000 -- microseconds: notify waiters of a scheduled job that com
 local lanes = { names = {}, opened = {}, arrived = {}, earliest = {} }
 
 -- Read the queues and types of lanes.
-function lanes.learn(some)
+function lanes.load_names(some)
   local unknown = {}
   for _, lane in ipairs(some) do
     if not lanes.names[lane] then
@@ -27,16 +27,16 @@ end
 -- Return the queue and the type of a lane.
 function lanes.names_of(lane)
   if not lanes.names[lane] then
-    lanes.learn({ lane })
+    lanes.load_names({ lane })
   end
   return unpack(lanes.names[lane])
 end
 
-function lanes.place_among_due(job)
+function lanes.due_member(job)
   return job.lane .. job.rank .. job.run_at .. job.sequence .. job.id
 end
 
-function lanes.place_among_scheduled(job)
+function lanes.scheduled_member(job)
   return job.lane .. job.run_at .. job.sequence .. job.rank .. job.id
 end
 
@@ -49,11 +49,11 @@ end
 function lanes.join(job)
   local lane, run_at = job.lane, tonumber(job.run_at)
   if run_at <= now then
-    changes.put(key.due, lanes.place_among_due(job))
+    changes.put(key.due, lanes.due_member(job))
     lanes.note_due(lane)
     return
   end
-  changes.put(key.scheduled, lanes.place_among_scheduled(job))
+  changes.put(key.scheduled, lanes.scheduled_member(job))
   lanes.earliest[lane] = math.min(lanes.earliest[lane] or run_at, run_at)
   if run_at - now < SOON then
     lanes.arrived[lane] = lanes.arrived[lane] or 1
@@ -62,8 +62,8 @@ end
 
 -- Remove a queued job from its lane.
 function lanes.leave(job)
-  changes.take_out(key.due, lanes.place_among_due(job))
-  changes.take_out(key.scheduled, lanes.place_among_scheduled(job))
+  changes.take_out(key.due, lanes.due_member(job))
+  changes.take_out(key.scheduled, lanes.scheduled_member(job))
 end
 
 -- Write the pending changes of lanes, before the script reads lanes.
@@ -85,14 +85,14 @@ function lanes.range(prefix, bound)
 end
 
 -- Return the first member with a prefix; nil if there is none.
-function lanes.first(line, prefix, bound)
+function lanes.first(sorted_set, prefix, bound)
   local from, to = lanes.range(prefix, bound)
-  return call("ZRANGEBYLEX", line, from, to, "LIMIT", 0, 1)[1]
+  return call("ZRANGEBYLEX", sorted_set, from, to, "LIMIT", 0, 1)[1]
 end
 
-function lanes.number(line, prefix, bound)
+function lanes.number(sorted_set, prefix, bound)
   local from, to = lanes.range(prefix, bound)
-  return call("ZLEXCOUNT", line, from, to)
+  return call("ZLEXCOUNT", sorted_set, from, to)
 end
 
 changes.finally[#changes.finally + 1] = lanes.write

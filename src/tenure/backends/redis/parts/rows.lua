@@ -1,10 +1,10 @@
 -- Jobs in a script: arrays of the fields of a row, as JSON texts.
 --
 -- A row contains the fields of a job that change, and the fields that scripts need to change them. The other fields are
--- in `jobs`, which no script parses.
+-- in `jobs`, which no script parses. The history of a job has the lines first_line to next_line - 1.
 --
 -- fields: state lane rank sequence run_at attempts crashes fence max_attempts max_crashes leased_until started_at
---         created_at finished_at is_asked first following is_dropped key worker token progress salt
+--         created_at finished_at cancel_requested first_line next_line result_dropped key worker token progress salt
 -- parts: changes
 -- keys: rows
 

@@ -1,5 +1,5 @@
--- Settle claims. A settlement is three values: the id, `fence,token,outcome,state,attempts,delay,is_dropped`, and the
--- error or the result.
+-- Settle claims. A settlement is three values: the id, `fence,token,outcome,state,attempts,delay,result_dropped`, and
+-- the error or the result.
 --
 -- parts: endings
 -- keys: results
@@ -26,7 +26,7 @@ local function has_landed(job, fence, token, outcome)
     return job.state == STATE.completed and job.fence == fence and job.token == token
   end
   local start = '["' .. outcome .. '",' .. fence .. "," .. token .. ","
-  for number = job.following - 1, job.first, -1 do
+  for number = job.next_line - 1, job.first_line, -1 do
     local field = number .. ":" .. job.id
     local line = endings.lines[field] or call("HGET", key.history, field)
     if sub(line, 1, #start) == start then
@@ -45,7 +45,7 @@ local function settle(job, fields, text)
   if not job then
     return false
   end
-  local fence, token, outcome, state, attempts, delay, is_dropped =
+  local fence, token, outcome, state, attempts, delay, result_dropped =
     match(fields, "^(%-?%d+),([^,]*),(%a+),(%d),(%-?%d+),(%d*),(%d)$")
   if not settling.is_holder(job, fence, token) then
     if has_landed(job, fence, token, outcome) then
@@ -54,13 +54,13 @@ local function settle(job, fields, text)
     counts.add(job.lane, "refused", 1)
     return false
   end
-  if job.is_asked == "1" and state ~= STATE.completed then
+  if job.cancel_requested == "1" and state ~= STATE.completed then
     state = STATE.cancelled
   end
   if attempts ~= "0" then
     job.attempts = whole(job.attempts + attempts)
   end
-  job.is_dropped = is_dropped
+  job.result_dropped = result_dropped
   if delay ~= "" and state == STATE.queued then
     job.run_at = whole(now + delay)
   end

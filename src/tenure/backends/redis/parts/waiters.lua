@@ -12,11 +12,11 @@ local MOST_CLEARED = 1000 -- entries of dead waiters per script; waiters that ge
 local waiters = { cleared = 0 }
 
 -- Deregister a waiter; return the number of its entries.
-function waiters.dismiss(waiter)
-  local places, members = call("HGET", key.waiting, waiter), {}
-  if places then
-    for place in string.gmatch(places, "[^\n]+") do
-      members[#members + 1] = place
+function waiters.deregister(waiter)
+  local entries, members = call("HGET", key.waiting, waiter), {}
+  if entries then
+    for entry in string.gmatch(entries, "[^\n]+") do
+      members[#members + 1] = entry
     end
     base.call_with("ZREM", key.waiters, members)
     call("HDEL", key.waiting, waiter)
@@ -29,15 +29,15 @@ end
 local function wake_one(queue, type)
   local start = queue .. "," .. type .. "|"
   while waiters.cleared < MOST_CLEARED do
-    local place = call("ZRANGEBYLEX", key.waiters, "[" .. start, "(" .. start .. "\255", "LIMIT", 0, 1)[1]
-    if not place then
+    local entry = call("ZRANGEBYLEX", key.waiters, "[" .. start, "(" .. start .. "\255", "LIMIT", 0, 1)[1]
+    if not entry then
       return false
     end
     -- Also without an entry in `waiting`: otherwise the loop would not end.
-    call("ZREM", key.waiters, place)
-    local waiter = sub(place, #start + 1)
+    call("ZREM", key.waiters, entry)
+    local waiter = sub(entry, #start + 1)
     local channel, group = match(waiter, "^(.*)#(.*)$")
-    local number = waiters.dismiss(waiter)
+    local number = waiters.deregister(waiter)
     -- An error is ignored: the script must not fail if the user may not publish. Then waiters find the job by polling.
     local receivers = tonumber(redis.pcall("PUBLISH", channel, group))
     if not receivers or receivers > 0 then

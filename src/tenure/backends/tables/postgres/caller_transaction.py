@@ -65,7 +65,7 @@ class PostgresTableTransactionOperations:
             and self._bound_table.database.is_transaction_open(self._transaction_id)
         )
 
-    def is_of(self, connection: object) -> bool:
+    def belongs_to(self, connection: object) -> bool:
         return connection == self._connection
 
     def _call(self, operation: str, request: str) -> Any:

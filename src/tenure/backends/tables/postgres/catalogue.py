@@ -99,15 +99,15 @@ class Catalogue:
     """
 
     table: PostgresRelation
-    companion: PostgresRelation | None
+    sidecar: PostgresRelation | None
     database: str
     identity: str
 
 
 def read_catalogue(database: Database, spec: TableSpec) -> Catalogue:
     """Return the catalogue entries of the table. Raise if the table does not exist."""
-    values = {"schema": spec.schema, "table": spec.name, "companion": spec.companion}
-    ((table, companion, others, (oid, name, system)),) = database.execute([BoundQuery(READ_CATALOGUE, values)])
+    values = {"schema": spec.schema, "table": spec.name, "companion": spec.sidecar_name}
+    ((table, sidecar, others, (oid, name, system)),) = database.execute([BoundQuery(READ_CATALOGUE, values)])
     if table is None:
         location = f"the schema {spec.schema!r}" if spec.schema is not None else "the search path"
         raise ConfigurationError(
@@ -117,7 +117,7 @@ def read_catalogue(database: Database, spec: TableSpec) -> Catalogue:
     found = _parse_relation(table)
     return Catalogue(
         table=found,
-        companion=None if companion is None else _parse_relation(companion),
+        sidecar=None if sidecar is None else _parse_relation(sidecar),
         database=name,
         identity=f"{found.oid} in {oid} of {system}",
     )

@@ -10,17 +10,17 @@ found as materialized (
     case when cast(:schema as text) is null then '' else quote_ident(:schema) || '.' end || quote_ident(:table)
   ) as oid
 ),
-meant as materialized (
+requested as materialized (
   select 1 as number, oid from found where oid is not null
   union all
-  select 2, beside.oid
+  select 2, sidecar.oid
   from found
   join pg_catalog.pg_class known on known.oid = found.oid
-  join pg_catalog.pg_class beside on beside.relnamespace = known.relnamespace and beside.relname = :companion
+  join pg_catalog.pg_class sidecar on sidecar.relnamespace = known.relnamespace and sidecar.relname = :companion
 ),
-shown as (
+relation_json as (
   select
-    meant.number,
+    requested.number,
     json_build_object(
       'oid', cast(relation.oid as bigint),
       'schema', space.nspname,
@@ -28,7 +28,7 @@ shown as (
       'kind', relation.relkind,
       'owner', pg_catalog.pg_get_userbyid(relation.relowner),
       'has_heirs',
-      relation.relkind = 'r' and exists (select from pg_catalog.pg_inherits heir where heir.inhparent = relation.oid),
+      relation.relkind = 'r' and exists (select from pg_catalog.pg_inherits child where child.inhparent = relation.oid),
       'has_row_security', relation.relrowsecurity,
       'forces_row_security', relation.relforcerowsecurity,
       'is_row_security_active', pg_catalog.row_security_active(relation.oid),
@@ -61,7 +61,7 @@ shown as (
             'is_nullable', not attribute.attnotnull,
             'is_generated', attribute.attgenerated <> '',
             'is_identity', attribute.attidentity <> '',
-            'default', pg_catalog.pg_get_expr(standard.adbin, standard.adrelid)
+            'default', pg_catalog.pg_get_expr(column_default.adbin, column_default.adrelid)
           )
           order by attribute.attnum
         )
@@ -86,41 +86,41 @@ shown as (
           where typtype <> 'd'
         ) base
         join pg_catalog.pg_namespace base_space on base_space.oid = base.typnamespace
-        left join pg_catalog.pg_attrdef standard
-          on standard.adrelid = attribute.attrelid and standard.adnum = attribute.attnum
+        left join pg_catalog.pg_attrdef column_default
+          on column_default.adrelid = attribute.attrelid and column_default.adnum = attribute.attnum
         where attribute.attrelid = relation.oid and attribute.attnum > 0 and not attribute.attisdropped
       ),
       'keys', (
         select json_agg(
           json_build_object(
-            'name', index_of.relname,
+            'name', key_index.relname,
             'is_primary', key.indisprimary,
             'columns', (
-              select json_agg(attribute.attname order by place.number)
-              from unnest(cast(key.indkey as smallint[])) with ordinality as place (attnum, number)
+              select json_agg(attribute.attname order by key_column.number)
+              from unnest(cast(key.indkey as smallint[])) with ordinality as key_column (attnum, number)
               join pg_catalog.pg_attribute attribute
-                on attribute.attrelid = relation.oid and attribute.attnum = place.attnum
-              where place.number <= key.indnkeyatts
+                on attribute.attrelid = relation.oid and attribute.attnum = key_column.attnum
+              where key_column.number <= key.indnkeyatts
             )
           )
-          order by key.indisprimary desc, index_of.relname
+          order by key.indisprimary desc, key_index.relname
         )
         from pg_catalog.pg_index key
-        join pg_catalog.pg_class index_of on index_of.oid = key.indexrelid
+        join pg_catalog.pg_class key_index on key_index.oid = key.indexrelid
         where
           key.indrelid = relation.oid and key.indisunique and key.indisvalid and key.indpred is null
           and 0 <> all (cast(key.indkey as smallint[]))
       )
     ) as described
-  from meant
-  join pg_catalog.pg_class relation on relation.oid = meant.oid
+  from requested
+  join pg_catalog.pg_class relation on relation.oid = requested.oid
   join pg_catalog.pg_namespace space on space.oid = relation.relnamespace
 )
 select json_build_array(
-  (select described from shown where number = 1),
-  (select described from shown where number = 2),
-  case when not exists (select from shown where number = 1) then (
-    select json_agg(near.name)
+  (select described from relation_json where number = 1),
+  (select described from relation_json where number = 2),
+  case when not exists (select from relation_json where number = 1) then (
+    select json_agg(existing.name)
     from (
       select
         case
@@ -134,7 +134,7 @@ select json_build_array(
         and space.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
         and (cast(:schema as text) is null or space.nspname = :schema)
       limit 1000
-    ) near
+    ) existing
   ) end,
   (
     select json_build_array(cast(oid as bigint), current_database(), (select system_identifier from pg_control_system()))

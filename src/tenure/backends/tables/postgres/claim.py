@@ -39,7 +39,7 @@ def execute_claim(bound_table: BoundTable, preceding: Sequence[BoundQuery], requ
         if bound_table.spec.done_if is None or not isinstance(exc.__cause__, psycopg.DataError):
             raise
         results = bound_table.execute([*preceding, take])
-        log.error("cannot reap expired claims: %s", exc)  # noqa: TRY400 - the message is complete
+        log.error("expired claims not reaped: %s", exc)  # noqa: TRY400 - the message is complete
         return results
 
 

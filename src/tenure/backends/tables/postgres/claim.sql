@@ -8,42 +8,42 @@
 -- The outer limit is never reached. It tells the planner that there are few rows, so the update uses the key index.
 with
 due as materialized (
-  select {key_names}{turn_names}
+  select {key_names}{sort_names}
   from (
-    select {row_keys}{row_turns}
+    select {row_keys}{row_sort_columns}
     {due}
       and not {is_held}
-    order by {row_in_turn}
+    order by {row_claim_order}
     limit :limit
     for no key update skip locked
   ) first
   limit {largest_batch}
 ),
 taken as (
-  update {rows_apart}
+  update {outer_rows}
   set
     {state} = {running},
-    {fence} = coalesce({apart}.{fence}, 0) + 1,
-    {attempts} = coalesce({apart}.{attempts}, 0) + 1,
+    {fence} = coalesce({outer}.{fence}, 0) + 1,
+    {attempts} = coalesce({outer}.{attempts}, 0) + 1,
     {token} = :token,
     {worker} = :worker,
     {leased_until} = ({now} + cast(:lease as bigint) * interval '1 microsecond'){zone[leased_until]},
     {started_at} = ({now}){zone[started_at]},
     {completed_at} = null,
-    {record} = nullif({apart_record} - {of_a_claim}, '{{}}')
+    {record} = nullif({outer_record} - {claim_record_keys}, '{{}}')
   from due
-  where {row_is[due]} and {apart}.{state} = {queued}
+  where {row_is[due]} and {outer}.{state} = {queued}
   returning
-    {keys_of[due]}{turns_of[due]},
-    {apart_roles},
-    {apart_beside},
+    {keys_of[due]}{sort_columns_of[due]},
+    {outer_roles},
+    {outer_user_roles},
     {texts} as texts
 )
 select json_build_array(
   {is_held},
   (select count(*) from due),
   coalesce((
-    select json_agg({shown_taken} order by {in_turn[job]})
+    select json_agg({taken_job_json} order by {claim_order_of[job]})
     from taken job
     where job.state = 'running' and job.token = :token
   ), '[]')
@@ -55,20 +55,20 @@ select json_build_array(
 -- are read after the row is locked, and for locked rows only.
 with
 due as materialized (
-  select {keys_of[first]}{turns_of[first]}, locked.priority, locked.created_at, locked.texts
+  select {keys_of[first]}{sort_columns_of[first]}, locked.priority, locked.created_at, locked.texts
   from (
-    select {row_keys}{row_turns}
+    select {row_keys}{row_sort_columns}
     {due}
       and not {is_held}
-    order by {row_in_turn}
+    order by {row_claim_order}
     limit :limit
     for no key update skip locked
   ) first
   cross join lateral (
     select
-      {apart_beside},
+      {outer_user_roles},
       {texts} as texts
-    from {rows_apart}
+    from {outer_rows}
     where {row_is[first]}
     for no key update
   ) locked
@@ -89,28 +89,29 @@ taken as (
     {leased_until} = excluded.{leased_until},
     {started_at} = excluded.{started_at},
     {completed_at} = null,
-    {record} = nullif({job_record} - {of_a_claim}, '{{}}')
+    {record} = nullif({job_record} - {claim_record_keys}, '{{}}')
   where job.{state} = {queued} and (job.{run_at} is null or job.{run_at} <= {now})
   returning
     {job_keys},
     {job_roles}
 ),
-shown as (
+claimed as (
   select
-    {keys_of[due]}{turns_of[due]}, due.priority, due.created_at, due.texts, taken.state, taken.attempts, taken.crashes,
-    taken.fence, taken.worker, taken.leased_until, taken.run_at, taken.started_at, taken.completed_at, taken.record
+    {keys_of[due]}{sort_columns_of[due]}, due.priority, due.created_at, due.texts, taken.state, taken.attempts,
+    taken.crashes, taken.fence, taken.worker, taken.leased_until, taken.run_at, taken.started_at, taken.completed_at,
+    taken.record
   from taken
   join due on {same_key[taken, due]}
 )
 select json_build_array(
   {is_held},
   (select count(*) from due),
-  coalesce((select json_agg({shown_taken} order by {in_turn[job]}) from shown job), '[]')
+  coalesce((select json_agg({taken_job_json} order by {claim_order_of[job]}) from claimed job), '[]')
 );
 
 -- name: held
 -- Return the rows that a token holds.
-select coalesce(json_agg({shown} order by {in_turn[job]}), '[]')
+select coalesce(json_agg({job_json} order by {claim_order_of[job]}), '[]')
 from ({jobs}) job
-join {rows_apart} on {row_is[job]}
-where job.word = {running} and job.token = :token;
+join {outer_rows} on {row_is[job]}
+where job.state_value = {running} and job.token = :token;

@@ -50,9 +50,9 @@ def _check_table(layout: Layout) -> Iterator[Finding]:
         )
     if layout.table.kind == PARTITIONED:
         yield _note("table", "the table is partitioned: PostgreSQL cannot build its indexes concurrently")
-    if layout.spec.is_sidecar and layout.catalogue.companion is None:
+    if layout.spec.is_sidecar and layout.catalogue.sidecar is None:
         yield _error(
-            "companion",
+            "sidecar",
             f"sidecar table {layout.home_name!r} does not exist",
             _migrate_remedy(layout.create_sidecar_statement()),
         )

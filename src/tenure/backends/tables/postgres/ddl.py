@@ -93,7 +93,7 @@ class ExistingIndexes:
 def pending_changes(layout: Layout, output: PostgresRelation | None, existing: ExistingIndexes) -> list[Change]:
     """Return the changes that create missing objects, in the order to run them."""
     statements = [*add_label_statements(layout), *add_column_statements(layout, layout.missing)]
-    if layout.spec.is_sidecar and layout.catalogue.companion is None:
+    if layout.spec.is_sidecar and layout.catalogue.sidecar is None:
         statements.append(layout.create_sidecar_statement())
     pending = [Change((each,)) for each in statements]
     for index in required_indexes(layout, output):

@@ -1,6 +1,6 @@
 -- Locks and catalogue queries for migrating a table in use.
 
--- name: try alone
+-- name: try lock
 -- table: its name. Try to get the migration lock of the table; the session holds the lock until it ends. A blocking
 -- wait would hold a snapshot, and a concurrent index build of the lock holder would wait for that snapshot: a deadlock.
 select pg_catalog.pg_try_advisory_lock(1952804470, pg_catalog.hashtext(:table));

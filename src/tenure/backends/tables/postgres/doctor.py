@@ -36,7 +36,7 @@ def _findings(admin: AdminConnection, layout: Layout, output: PostgresRelation |
     yield from server_checks.check_key_columns(layout)
     missing_rights = list(server_checks.check_rights(admin, layout))
     yield from missing_rights
-    for relation in (layout.table, layout.catalogue.companion):
+    for relation in (layout.table, layout.catalogue.sidecar):
         if relation is not None:
             yield from server_checks.check_row_security(admin, relation)
             yield from server_checks.check_bloat(admin, relation)

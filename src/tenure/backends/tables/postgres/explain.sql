@@ -5,19 +5,20 @@
 -- and whether `where` matches.
 select json_build_array(
   {now},
-  {shown},
-  case when job.word = {queued} and job.is_chosen and coalesce(job.run_at <= {now}, true) then (
+  {job_json},
+  case when job.state_value = {queued} and job.matches_where and coalesce(job.run_at <= {now}, true) then (
     select count(*)
     from (
       select
       from ({jobs}) other
       where
-        other.word = {queued} and other.is_chosen and coalesce(other.run_at <= {now}, true) and {other_is_before_job}
+        other.state_value = {queued} and other.matches_where and coalesce(other.run_at <= {now}, true)
+        and {other_is_before_job}
       limit :most
     ) ahead
   ) else 0 end,
-  job.is_chosen
+  job.matches_where
 )
-from ({jobs_named}) job
-join {rows_apart} on {row_is[job]}
+from ({requested_jobs}) job
+join {outer_rows} on {row_is[job]}
 where job.state is not null;

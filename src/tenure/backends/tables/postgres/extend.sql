@@ -1,42 +1,43 @@
 -- Extend leases, for their holders only; also in the caller's transaction.
 
 -- name: extend
--- asked: one JSON text, as in `settle.sql`. Return the transaction id, the isolation level, and for each claim `held`,
--- `cancel requested` or `lost`; or null if the connection reaches a different table.
+-- request: one JSON text, as in `settle.sql`. Return the transaction id, the isolation level, and for each claim
+-- `held`, `cancel requested` or `lost`; or null if the connection reaches a different table.
 -- A lease is never shortened. Without new progress the old progress stays.
 with
 given as materialized (
   select
-    told.asked,
-    case when told.asked ->> 'table' is null then true else ({this_table}) = told.asked ->> 'table' end as is_here,
-    coalesce(cast(told.asked ->> 'now' as timestamptz), statement_timestamp()) as now
-  from (select cast(cast(:asked as text) as json) as asked) told
+    sent.request,
+    case when sent.request ->> 'table' is null then true else ({this_table}) = sent.request ->> 'table' end as is_here,
+    coalesce(cast(sent.request ->> 'now' as timestamptz), statement_timestamp()) as now
+  from (select cast(cast(:request as text) as json) as request) sent
 ),
-asked as materialized (
+requested as materialized (
   select
-    {claim_keys}, claim.number, given.now, cast(claim.asked ->> 'fence' as bigint) as asked_fence,
-    claim.asked ->> 'token' as asked_token, cast(claim.asked ->> 'lease' as bigint) as lease,
-    cast(coalesce(claim.asked -> 'added', '{{}}') as jsonb) as added
+    {claim_keys}, claim.number, given.now, cast(claim.value ->> 'fence' as bigint) as requested_fence,
+    claim.value ->> 'token' as requested_token, cast(claim.value ->> 'lease' as bigint) as lease,
+    cast(coalesce(claim.value -> 'added', '{{}}') as jsonb) as added
   from given
-  cross join lateral json_array_elements(given.asked -> 'claims') with ordinality as claim (asked, number)
+  cross join lateral json_array_elements(given.request -> 'claims') with ordinality as claim (value, number)
   where given.is_here
 ),
 locked as materialized (
   select
-    {keys_of[asked]}, asked.number, asked.now, asked.asked_fence, asked.asked_token, asked.lease, asked.added,
-    {roles_of[job]}
+    {keys_of[requested]}, requested.number, requested.now, requested.requested_fence, requested.requested_token,
+    requested.lease, requested.added, {roles_of[job]}
   from (
     select
-      {keys_of[asked]}, asked.number, asked.now, asked.asked_fence, asked.asked_token, asked.lease, asked.added
-    from asked
-    order by {keys_of[asked]}
+      {keys_of[requested]}, requested.number, requested.now, requested.requested_fence, requested.requested_token,
+      requested.lease, requested.added
+    from requested
+    order by {keys_of[requested]}
     offset 0
-  ) asked
+  ) requested
   cross join lateral (
     select
       {job_roles}
     from {home} job
-    where {job_is[asked]}{and_has_row}
+    where {job_is[requested]}{and_has_row}
     for no key update
   ) job
 ),
@@ -49,8 +50,8 @@ extended as (
     {record} = nullif(coalesce(locked.record, '{{}}') || locked.added, '{{}}')
   from locked
   where
-    {job_is[locked]} and locked.state = 'running' and locked.fence = locked.asked_fence
-    and locked.token = locked.asked_token
+    {job_is[locked]} and locked.state = 'running' and locked.fence = locked.requested_fence
+    and locked.token = locked.requested_token
   returning
     locked.number,
     case when locked.record -> 'cancel_requested' = 'true' then 'cancel requested' else 'held' end as holding
@@ -60,9 +61,9 @@ select cast(
     cast(pg_current_xact_id() as text),
     current_setting('transaction_isolation'),
     (
-      select json_agg(coalesce(extended.holding, 'lost') order by asked.number)
-      from asked
-      left join extended on extended.number = asked.number
+      select json_agg(coalesce(extended.holding, 'lost') order by requested.number)
+      from requested
+      left join extended on extended.number = requested.number
     )
   ) end as text
 )

@@ -8,7 +8,7 @@ coalesce(cast(:now as timestamptz), statement_timestamp())
 
 -- name: this_table
 -- The identity of the table: its oid, its database and the system identifier of the server.
-cast(cast({table_told} as regclass) as oid)
+cast(cast({table_literal} as regclass) as oid)
 || ' in ' || (select known.oid from pg_catalog.pg_database known where known.datname = current_database())
 || ' of ' || (select control.system_identifier from pg_catalog.pg_control_system() control)
 
@@ -20,41 +20,44 @@ cast(cast({table_told} as regclass) as oid)
   where held.{state} = {running} and held.{token} = :token
 ) > cast(:had as integer)
 
--- name: is_named
-({keys_of[job]}) in (select {key_names} from {asked_keys})
+-- name: is_requested
+-- Whether the request names the row.
+({keys_of[job]}) in (select {key_names} from {requested_keys})
 
 -- name: is_done
 -- Whether `done_if` is true for the row.
-exists (select from {rows} where {ours_is_row} and ({done_if}))
+exists (select from {rows} where {sidecar_is_row} and ({done_if}))
 
 -- name: jobs mapped
--- All rows with their roles. is_chosen: `where` matches; is_kept: the row is a job even if `where` does not match.
+-- All rows with their roles. state_value: the state as the table stores it; is_kept: the row is a job even if `where`
+-- does not match.
 select
-  {row_keys}{row_turns}, {alias}.{state} as word, {alias}.{state} as kept_word,
+  {row_keys}{row_sort_columns}, {alias}.{state} as state_value, {alias}.{state} as home_state_value,
   {row_roles},
-  {row_beside}, ({where}) as is_chosen, {alias}.{state} = {running} as is_kept
+  {row_user_roles}, ({where}) as matches_where, {alias}.{state} = {running} as is_kept
 from {rows}
 
 -- name: jobs sidecar
--- All rows with their roles, including rows without a sidecar row. is_chosen: `where` matches; is_kept: the sidecar has
--- a row.
+-- All rows with their roles, including rows without a sidecar row. state_value: the state, queued without a sidecar row;
+-- home_state_value: the state in the sidecar, or null; is_kept: the sidecar has a row.
 select
-  {keys_of[chosen]}{turns_of[chosen]}, coalesce(job.{state}, {queued}) as word, job.{state} as kept_word,
+  {keys_of[user_row]}{sort_columns_of[user_row]}, coalesce(job.{state}, {queued}) as state_value,
+  job.{state} as home_state_value,
   {roles_or_none},
-  chosen.priority, chosen.created_at, chosen.is_chosen, job.{state} is not null as is_kept
-from (select {row_keys}{row_turns}, {row_beside}, ({where}) as is_chosen from {rows}) chosen
-left join {home} job on {job_is[chosen]}
+  user_row.priority, user_row.created_at, user_row.matches_where, job.{state} is not null as is_kept
+from (select {row_keys}{row_sort_columns}, {row_user_roles}, ({where}) as matches_where from {rows}) user_row
+left join {home} job on {job_is[user_row]}
 
--- name: jobs_named
+-- name: requested_jobs
 -- The requested rows. `offset 0` makes the planner find them by key instead of scanning in order.
 select
-  {keys_of[job]}{turns_of[job]}, job.word, job.kept_word, {roles_of[job]}, job.priority, job.created_at, job.is_chosen,
-  job.is_kept
+  {keys_of[job]}{sort_columns_of[job]}, job.state_value, job.home_state_value, {roles_of[job]}, job.priority,
+  job.created_at, job.matches_where, job.is_kept
 from ({jobs}) job
-where {is_named}
+where {is_requested}
 offset 0
 
--- name: shown
+-- name: job_json
 -- A job as `rows.RowReader` decodes it, with the user's columns as `texts`.
 json_build_array(
   {key_of[job]},
@@ -65,16 +68,16 @@ json_build_array(
 
 -- name: run_at_due
 -- A row without `run_at` is due.
-({held_by}.{run_at} is null or {held_by}.{run_at} <= ({now}){zone[run_at]})
+({home_alias}.{run_at} is null or {home_alias}.{run_at} <= ({now}){zone[run_at]})
 
 -- name: is_taken
 -- Whether the sidecar excludes a row from claims now.
 exists (
   select
-  from {home} {ours}
+  from {home} {sidecar}
   where
-    {ours_is_row}
-    and not ({ours}.{state} = {queued} and ({ours}.{run_at} is null or {ours}.{run_at} <= ({now}){zone[run_at]}))
+    {sidecar_is_row}
+    and not ({sidecar}.{state} = {queued} and ({sidecar}.{run_at} is null or {sidecar}.{run_at} <= ({now}){zone[run_at]}))
 )
 
 -- name: due mapped
@@ -92,26 +95,26 @@ where
 
 -- name: due_since mapped
 -- Since when a row is due: `run_at`, else `created_at`, else the earliest time.
-coalesce(({alias}.{run_at}){zone[run_at]}, {row_created_at}, {ever})
+coalesce(({alias}.{run_at}){zone[run_at]}, {row_created_at}, {earliest})
 
 -- name: due_since sidecar
-coalesce((select {ours}.{run_at} from {home} {ours} where {ours_is_row}), {row_created_at}, {ever})
+coalesce((select {sidecar}.{run_at} from {home} {sidecar} where {sidecar_is_row}), {row_created_at}, {earliest})
 
 -- name: scheduled mapped
 from {rows}
 where {alias}.{state} = {queued} and {alias}.{run_at} > ({now}){zone[run_at]} and ({where})
 
 -- name: scheduled sidecar
-from {home} {ours}
+from {home} {sidecar}
 where
-  {ours}.{state} = {queued} and {ours}.{run_at} > {now}
-  and exists (select from {rows} where {ours_is_row} and ({where}))
+  {sidecar}.{state} = {queued} and {sidecar}.{run_at} > {now}
+  and exists (select from {rows} where {sidecar_is_row} and ({where}))
 
--- name: lines
+-- name: history_lines
 -- The existing history; a history damaged by other code counts as empty.
 case when jsonb_typeof(ended.record -> 'history') = 'array' then ended.record -> 'history' else '[]' end
 
--- name: noted
+-- name: new_record
 -- The new record of a row whose claim `ended`, or that an operator moved. Adds a history line, unless the holder
 -- completed the row. `kept` is the remaining part of the record, and the existing history lines.
 nullif(
@@ -138,14 +141,14 @@ nullif(
 changed as (
   update {home} job
   set
-    {state} = {word[ending.state]},
+    {state} = {state_literal[ending.state]},
     {leased_until} = null,
     {attempts} = ending.attempts,
     {crashes} = ending.crashes,
     {token} = case when ending.outcome = 'completed' then ending.token end,
     {worker} = case when ending.state = 'completed' then ending.worker end,
     {completed_at} = (case when ending.state <> 'queued' then ending.now end){zone[completed_at]},
-    {run_at} = (ending.run_at){zone[run_at]},{error_told}
+    {run_at} = (ending.run_at){zone[run_at]},{set_error}
     {record} = ending.record
   from ending
   where {job_is[ending]}
@@ -158,12 +161,12 @@ ending as materialized (
   select
     {keys_of[ended]}, cast(null as bigint) as number, ended.now, ended.outcome, ended.state, ended.attempts,
     ended.crashes, ended.run_at, ended.fence, ended.token, ended.worker, ended.leased_until, ended.error,
-    {noted} as record
+    {new_record} as record
   from ended
   cross join lateral (
     select
       coalesce(ended.record, '{{}}') - 'cancel_requested' as record,
-      {lines} as lines
+      {history_lines} as lines
   ) kept
 )
 
@@ -176,37 +179,37 @@ found as materialized (
     true as has_row
   from {rows}
   where
-    ({row_key}) in (select {key_names} from {asked_keys})
-    and {is_in_words}
+    ({row_key}) in (select {key_names} from {requested_keys})
+    and {has_known_state}
     and (({where}) or {alias}.{state} = {running})
-  order by {row_in_order}
+  order by {row_key_order}
   for no key update
 )
 
 -- name: found sidecar
 -- The same with a sidecar table. Only sidecar rows are locked: a holder locks the sidecar row first and then writes to
 -- the user's row, so locking in another order could deadlock.
-chosen as materialized (
-  select {row_keys}, ({where}) as is_chosen
+user_row as materialized (
+  select {row_keys}, ({where}) as matches_where
   from {rows}
-  where ({row_key}) in (select {key_names} from {asked_keys})
+  where ({row_key}) in (select {key_names} from {requested_keys})
 ),
 locked as materialized (
   select
-    {keys_of[chosen]},
+    {keys_of[user_row]},
     {job_roles}
-  from chosen
-  join {home} job on {job_is[chosen]}
-  order by {keys_of[chosen]}
+  from user_row
+  join {home} job on {job_is[user_row]}
+  order by {keys_of[user_row]}
   for no key update of job
 ),
 found as materialized (
   select
-    {keys_of[chosen]}, coalesce(locked.state, 'queued') as state, coalesce(locked.fence, 0) as fence, locked.record,
+    {keys_of[user_row]}, coalesce(locked.state, 'queued') as state, coalesce(locked.fence, 0) as fence, locked.record,
     locked.key_1 is not null as has_row
-  from chosen
-  left join locked on {same_key[chosen, locked]}
-  where case when locked.key_1 is null then chosen.is_chosen else locked.state is not null end
+  from user_row
+  left join locked on {same_key[user_row, locked]}
+  where case when locked.key_1 is null then user_row.matches_where else locked.state is not null end
 )
 
 -- name: ending_of_moved
@@ -220,12 +223,12 @@ ended as materialized (
   where {is_movable}
 ),
 ending as materialized (
-  select {keys_of[ended]}, ended.now, ended.state, ended.has_row, ended.error, {noted} as record
+  select {keys_of[ended]}, ended.now, ended.state, ended.has_row, ended.error, {new_record} as record
   from ended
   cross join lateral (
     select
-      coalesce(ended.record, '{{}}') - {gone_by_move} as record,
-      {lines} as lines
+      coalesce(ended.record, '{{}}') - {removed_by_move} as record,
+      {history_lines} as lines
   ) kept
 )
 
@@ -234,7 +237,7 @@ moved as (select {key_names} from changed)
 
 -- name: moved_by_cancel sidecar
 -- Insert sidecar rows where there are none yet. Another transaction may have inserted one first.
-made as (
+inserted as (
   insert into {home} as job ({keys}, {state}, {completed_at}, {error}, {record})
   select {key_names}, {cancelled}, now, error, record
   from ending
@@ -245,14 +248,14 @@ made as (
 moved as (
   select {key_names} from changed
   union all
-  select {key_names} from made
+  select {key_names} from inserted
 )
 
--- name: touched
+-- name: user_rows_updated
 -- Set the columns of `on_retry` in the user's table, if the home is a sidecar table.
-touched as (
-  update {rows_apart}
-  set {set_beside}
+user_rows_updated as (
+  update {outer_rows}
+  set {set_user_columns}
   from moved
   where {row_is[moved]}
 )

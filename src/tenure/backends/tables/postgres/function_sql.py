@@ -49,7 +49,7 @@ class FunctionSql:
             own = derive_name(name, table)
             more = {
                 **self._function_fragments(own, FIXED_PARAMETERS.get(name, ())),
-                "place": f"{quote_identifier(schema)}.{quote_identifier(own)}",
+                "function": f"{quote_identifier(schema)}.{quote_identifier(own)}",
             }
             yield name, _quote_body(template.format(**{**shared, **more}))
 
@@ -68,12 +68,12 @@ class FunctionSql:
         return {
             "sql": statements,
             "claimed": f"{quote_identifier(layout.table.schema)}.{claimed}",
-            "returned": ",\n  ".join(f"{quote_identifier(name)} {kind}" for name, kind in returned),
-            "shown_columns": ", ".join(
+            "returned_columns": ",\n  ".join(f"{quote_identifier(name)} {kind}" for name, kind in returned),
+            "row_columns": ", ".join(
                 f"cast({layout.outer_alias}.{quote_identifier(name)} as {kind})" for name, kind in columns
             ),
-            "invoked": self._function_options(),
-            "is_last": "false" if attempts is None else f"tenure_call.attempts >= {attempts}",
+            "function_options": self._function_options(),
+            "is_last_attempt": "false" if attempts is None else f"tenure_call.attempts >= {attempts}",
             "constants": self._declarations(self._default_value),
             "retry_variables": "".join(
                 f"\n  retry_{n} {column.base} := {_cast_value(f'on_retry[{name!r}]', value, column.base)};"
@@ -81,14 +81,14 @@ class FunctionSql:
                     zip(layout.on_retry, layout.spec.on_retry.items(), strict=True), start=1
                 )
             ),
-            "key_variables": "".join(
+            "key_array_declarations": "".join(
                 f"\n  key_{n} {KEY_TYPES[column.base]}[];" for n, column in enumerate(layout.key, start=1)
             ),
-            "keys_gathered": ", ".join(
+            "key_arrays": ", ".join(
                 f"array_agg(cast(found.key_{n} as {KEY_TYPES[column.base]}))"
                 for n, column in enumerate(layout.key, start=1)
             ),
-            "key_targets": ", ".join(f"tenure_call.key_{n}" for n in keys),
+            "key_array_variables": ", ".join(f"tenure_call.key_{n}" for n in keys),
         }
 
     def _function_fragments(self, function_name: str, used_names: Sequence[str]) -> dict[str, str]:
@@ -108,7 +108,7 @@ class FunctionSql:
                 f"{quote_identifier(names[each.name])} {KEY_TYPES[each.base]}" for each in layout.key
             ),
             "key_texts": ", ".join(f"cast({name} as text)" for name in keys.values()),
-            "job_is_named": " and ".join(f"job.{quote_identifier(each.name)} = {name}" for each, name in keys.items()),
+            "job_has_key": " and ".join(f"job.{quote_identifier(each.name)} = {name}" for each, name in keys.items()),
         }
 
     def _declarations(self, value_of: Callable[[str], str]) -> str:
@@ -190,19 +190,19 @@ def _constant_fragments(spec: TableSpec) -> dict[str, Any]:
     backoff = spec.backoff
     rules = {
         f"{outcome}_rule": SimpleNamespace(
-            outcome=outcome, state=rule.state, when_spent=rule.when_exhausted, attempts=rule.attempts
+            outcome=outcome, state=rule.state, when_exhausted=rule.when_exhausted, attempts=rule.attempts
         )
         for outcome, rule in RULES.items()
     }
     return {
         **rules,
         "quote": BODY_QUOTE,
-        "refused": "raise exception using errcode = 'invalid_parameter_value', message =",
-        "seen": CHECK_SNAPSHOT,
-        "leased": CHECK_LEASE.format(shortest=operations.SHORTEST_LEASE, longest=operations.LONGEST_LEASE),
+        "raise_invalid": "raise exception using errcode = 'invalid_parameter_value', message =",
+        "check_snapshot": CHECK_SNAPSHOT,
+        "check_lease": CHECK_LEASE.format(shortest=operations.SHORTEST_LEASE, longest=operations.LONGEST_LEASE),
         "lease": f"{spec.lease:.15g}",
         "sweep": SWEEP,
-        "most_looks": MOST_CLAIM_RETRIES,
+        "most_retries": MOST_CLAIM_RETRIES,
         "largest_batch": operations.LARGEST_BATCH,
         "name_form": f"^[^[:cntrl:]]{{1,{checks.LONGEST_NAME}}}$",
         "longest_name": checks.LONGEST_NAME,
@@ -255,9 +255,9 @@ PARAMETER_TYPES = build_statement(
     "select case when space.nspname = 'pg_catalog' then format_type(known.oid, -1) "
     "else quote_ident(space.nspname) || '.' || quote_ident(known.typname) end "
     "from pg_catalog.pg_prepared_statements prepared, "
-    "unnest(prepared.parameter_types) with ordinality as asked (kind, number) "
-    "join pg_catalog.pg_type known on known.oid = asked.kind "
+    "unnest(prepared.parameter_types) with ordinality as parameter (kind, number) "
+    "join pg_catalog.pg_type known on known.oid = parameter.kind "
     "join pg_catalog.pg_namespace space on space.oid = known.typnamespace "
-    "where prepared.name = :name order by asked.number",
+    "where prepared.name = :name order by parameter.number",
     is_prepared=False,
 )

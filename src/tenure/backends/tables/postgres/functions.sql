@@ -3,19 +3,19 @@
 
 -- name: claimed
 -- The return type of a claim: the row, its fence and its token.
-create type {place} as (
-  {returned}
+create type {function} as (
+  {returned_columns}
 )
 
 -- name: claim
-create or replace function {place}(
+create or replace function {function}(
   "limit" integer default 1,
   lease_seconds double precision default {lease},
   worker text default pg_catalog.format('%s/%s', current_user, pg_catalog.pg_backend_pid()),
   token text default cast(pg_catalog.gen_random_uuid() as text){filters}
 )
 returns setof {claimed}
-{invoked}
+{function_options}
 as {quote}
 #variable_conflict use_column
 <<tenure_call>>
@@ -30,17 +30,17 @@ declare
   answer json;{variables}
 begin
   if tenure_call.wanted is null or tenure_call.wanted not between 1 and {largest_batch} then
-    {refused} format('limit must be 1 to {largest_batch}, not %s', coalesce(cast(tenure_call.wanted as text), 'null'));
+    {raise_invalid} format('limit must be 1 to {largest_batch}, not %s', coalesce(cast(tenure_call.wanted as text), 'null'));
   end if;
   if tenure_call.worker is null or tenure_call.worker !~ '{name_form}' then
-    {refused} format('worker must have 1 to {longest_name} printable characters, not %L', tenure_call.worker);
+    {raise_invalid} format('worker must have 1 to {longest_name} printable characters, not %L', tenure_call.worker);
   end if;
   if tenure_call.token is null or tenure_call.token !~ '{name_form}' then
-    {refused} format('token must have 1 to {longest_name} printable characters, not %L', tenure_call.token);
+    {raise_invalid} format('token must have 1 to {longest_name} printable characters, not %L', tenure_call.token);
   end if;
-  {leased}
+  {check_lease}
   {sql[reap]} into tenure_call.answer;
-  for look in 0..{most_looks} loop
+  for retry in 0..{most_retries} loop
     tenure_call."limit" := tenure_call.wanted - tenure_call.had;
     {sql[take]} into tenure_call.answer;
     exit when cast(tenure_call.answer ->> 0 as boolean);
@@ -48,46 +48,46 @@ begin
     exit when json_array_length(tenure_call.answer -> 2) = cast(tenure_call.answer ->> 1 as integer);
   end loop;
   return query
-  select {shown_columns}, cast(job.fence as bigint), tenure_call.token
+  select {row_columns}, cast(job.fence as bigint), tenure_call.token
   from ({jobs}) job
-  join {rows_apart} on {row_is[job]}
-  where job.word = {running} and job.token = tenure_call.token
-  order by {in_turn[job]};
+  join {outer_rows} on {row_is[job]}
+  where job.state_value = {running} and job.token = tenure_call.token
+  order by {claim_order_of[job]};
 end
 {quote};
 
 -- name: extend
-create or replace function {place}(
+create or replace function {function}(
   {key_parameters},
   fence bigint,
   token text,
   lease_seconds double precision default {lease}
 )
 returns boolean
-{invoked}
+{function_options}
 as {quote}
 #variable_conflict use_column
 <<tenure_call>>
 declare
   lease_seconds double precision := {self}.lease_seconds;
   lease bigint;
-  asked text;
+  request text;
   answer json;
   landed boolean;
 begin
-  {leased}
-  tenure_call.asked := json_build_object('table', {this_table}, 'claims', json_build_array(json_build_object(
+  {check_lease}
+  tenure_call.request := json_build_object('table', {this_table}, 'claims', json_build_array(json_build_object(
     'key', json_build_array({key_texts}), 'fence', {self}.fence, 'token', {self}.token, 'lease', tenure_call.lease
   )));
   {sql[extend]} into tenure_call.answer;
   tenure_call.landed := tenure_call.answer -> 2 ->> 0 <> '{lost}';
-  {seen}
+  {check_snapshot}
   return tenure_call.landed;
 end
 {quote};
 
 -- name: complete
-create or replace function {place}(
+create or replace function {function}(
   {key_parameters},
   fence bigint,
   token text,
@@ -95,14 +95,14 @@ create or replace function {place}(
   found_done boolean default false
 )
 returns boolean
-{invoked}
+{function_options}
 as {quote}
 #variable_conflict use_column
 <<tenure_call>>
 declare
   result text := coalesce(cast({self}.result as text), 'null');
   added jsonb;
-  asked text;
+  request text;
   answer json;
   landed boolean;
 begin
@@ -111,20 +111,20 @@ begin
     when octet_length(tenure_call.result) > {longest_result} then jsonb_build_object('result_dropped', true)
     else jsonb_build_object('result', tenure_call.result)
   end || case when {self}.found_done then jsonb_build_object('found_done', '{prevented}') else '{{}}' end;
-  tenure_call.asked := json_build_object('table', {this_table}, 'claims', json_build_array(json_build_object(
+  tenure_call.request := json_build_object('table', {this_table}, 'claims', json_build_array(json_build_object(
     'key', json_build_array({key_texts}), 'fence', {self}.fence, 'token', {self}.token,
     'outcome', '{completed_rule.outcome}', 'state', '{completed_rule.state}', 'attempts', {completed_rule.attempts},
     'added', tenure_call.added
   )));
   {sql[settle]} into tenure_call.answer;
   tenure_call.landed := cast(tenure_call.answer -> 2 ->> 0 as boolean);
-  {seen}
+  {check_snapshot}
   return tenure_call.landed;
 end
 {quote};
 
 -- name: fail
-create or replace function {place}(
+create or replace function {function}(
   {key_parameters},
   fence bigint,
   token text,
@@ -133,67 +133,67 @@ create or replace function {place}(
   final boolean default false
 )
 returns text
-{invoked}
+{function_options}
 as {quote}
 #variable_conflict use_column
 <<tenure_call>>
 declare
   error text := {self}.error;
   attempts integer;
-  is_spent boolean;
-  pause double precision := {self}.retry_after;
-  asked text;
+  is_exhausted boolean;
+  delay_seconds double precision := {self}.retry_after;
+  request text;
   answer json;
   landed boolean;
 begin
   if tenure_call.error is null or tenure_call.error = '' then
-    {refused} format('error must be text, not %L', tenure_call.error);
+    {raise_invalid} format('error must be text, not %L', tenure_call.error);
   end if;
   if octet_length(tenure_call.error) > {longest_error} then
     tenure_call.error := {cut} || right(tenure_call.error, {error_kept});
   end if;
-  if tenure_call.pause is not null and not tenure_call.pause between 0 and {longest_delay} then
-    {refused} format('retry_after must be 0 to {longest_delay} seconds, not %s', tenure_call.pause);
+  if tenure_call.delay_seconds is not null and not tenure_call.delay_seconds between 0 and {longest_delay} then
+    {raise_invalid} format('retry_after must be 0 to {longest_delay} seconds, not %s', tenure_call.delay_seconds);
   end if;
   select coalesce(job.{attempts}, 0)
   into tenure_call.attempts
   from {home} job
   where
-    {job_is_named} and job.{state} = {running} and job.{fence} = {self}.fence and job.{token} = {self}.token;
-  tenure_call.is_spent := coalesce({self}.final, false) or coalesce({is_last}, false);
-  tenure_call.pause := coalesce(
-    tenure_call.pause,
+    {job_has_key} and job.{state} = {running} and job.{fence} = {self}.fence and job.{token} = {self}.token;
+  tenure_call.is_exhausted := coalesce({self}.final, false) or coalesce({is_last_attempt}, false);
+  tenure_call.delay_seconds := coalesce(
+    tenure_call.delay_seconds,
     random() * least({backoff_cap}, {backoff_first} * power({backoff_factor}, least(coalesce(tenure_call.attempts, 1), 100) - 1))
   );
-  tenure_call.asked := json_build_object('table', {this_table}, 'claims', json_build_array(json_build_object(
+  tenure_call.request := json_build_object('table', {this_table}, 'claims', json_build_array(json_build_object(
     'key', json_build_array({key_texts}), 'fence', {self}.fence, 'token', {self}.token,
     'outcome', '{failed_rule.outcome}', 'attempts', {failed_rule.attempts}, 'error', tenure_call.error,
-    'state', case when tenure_call.is_spent then '{failed_rule.when_spent}' else '{failed_rule.state}' end,
-    'delay', case when not tenure_call.is_spent then cast(1000000 * tenure_call.pause as bigint) end
+    'state', case when tenure_call.is_exhausted then '{failed_rule.when_exhausted}' else '{failed_rule.state}' end,
+    'delay', case when not tenure_call.is_exhausted then cast(1000000 * tenure_call.delay_seconds as bigint) end
   )));
   {sql[settle]} into tenure_call.answer;
   tenure_call.landed := cast(tenure_call.answer -> 2 ->> 0 as boolean);
-  {seen}
+  {check_snapshot}
   if not tenure_call.landed then
     return null;
   end if;
-  return (select cast(job.{state} as text) from {home} job where {job_is_named});
+  return (select cast(job.{state} as text) from {home} job where {job_has_key});
 end
 {quote};
 
 -- name: release
-create or replace function {place}(
+create or replace function {function}(
   {key_parameters},
   fence bigint,
   token text
 )
 returns boolean
-{invoked}
+{function_options}
 as {quote}
 #variable_conflict use_column
 <<tenure_call>>
 declare
-  asked text := json_build_object('table', {this_table}, 'claims', json_build_array(json_build_object(
+  request text := json_build_object('table', {this_table}, 'claims', json_build_array(json_build_object(
     'key', json_build_array({key_texts}), 'fence', {self}.fence, 'token', {self}.token,
     'outcome', '{released_rule.outcome}', 'state', '{released_rule.state}', 'attempts', {released_rule.attempts}
   )));
@@ -202,17 +202,17 @@ declare
 begin
   {sql[settle]} into tenure_call.answer;
   tenure_call.landed := cast(tenure_call.answer -> 2 ->> 0 as boolean);
-  {seen}
+  {check_snapshot}
   return tenure_call.landed;
 end
 {quote};
 
 -- name: requeue_expired
-create or replace function {place}(
+create or replace function {function}(
   "limit" integer default {sweep}
 )
 returns integer
-{invoked}
+{function_options}
 as {quote}
 #variable_conflict use_column
 <<tenure_call>>
@@ -223,7 +223,7 @@ declare
   answer json;{constants}
 begin
   if tenure_call."limit" is null or tenure_call."limit" not between 1 and {sweep} then
-    {refused} format('limit must be 1 to {sweep}, not %s', coalesce(cast(tenure_call."limit" as text), 'null'));
+    {raise_invalid} format('limit must be 1 to {sweep}, not %s', coalesce(cast(tenure_call."limit" as text), 'null'));
   end if;
   {sql[reap]} into tenure_call.answer;
   return json_array_length(tenure_call.answer);
@@ -231,36 +231,40 @@ end
 {quote};
 
 -- name: retry_failed
-create or replace function {place}(
+create or replace function {function}(
   reason text default null,
   "limit" integer default {largest_batch}{filters}
 )
 returns integer
-{invoked}
+{function_options}
 as {quote}
 #variable_conflict use_column
 <<tenure_call>>
 declare
   "limit" integer := {self}."limit";
   note text := '{retry}' || coalesce(': ' || {self}.reason, '');
-  answer json;{variables}{retry_variables}{key_variables}
+  answer json;{variables}{retry_variables}{key_array_declarations}
 begin
   if tenure_call."limit" is null or tenure_call."limit" not between 1 and {largest_batch} then
-    {refused} format('limit must be 1 to {largest_batch}, not %s', coalesce(cast(tenure_call."limit" as text), 'null'));
+    {raise_invalid} format('limit must be 1 to {largest_batch}, not %s', coalesce(cast(tenure_call."limit" as text), 'null'));
   end if;
   if octet_length(tenure_call.note) > {longest_error} then
-    {refused} format('reason must have at most {longest_error} bytes, not %s', octet_length(tenure_call.note));
+    {raise_invalid} format('reason must have at most {longest_error} bytes, not %s', octet_length(tenure_call.note));
   end if;
-  select {keys_gathered}
-  into {key_targets}
+  select {key_arrays}
+  into {key_array_variables}
   from (
     select {keys_of[job]}
     from ({jobs}) job
-    where job.word = {failed} and (job.is_chosen or job.is_kept)
-    order by {in_turn[job]}
+    where job.state_value = {failed} and (job.matches_where or job.is_kept)
+    order by {claim_order_of[job]}
     limit tenure_call."limit"
   ) found;
   {sql[retry]} into tenure_call.answer;
-  return (select count(*) from json_array_elements(tenure_call.answer) as row (found) where cast(row.found ->> 3 as boolean));
+  return (
+    select count(*)
+    from json_array_elements(tenure_call.answer) as row (value)
+    where cast(row.value ->> 3 as boolean)
+  );
 end
 {quote};

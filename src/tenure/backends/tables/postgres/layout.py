@@ -116,7 +116,7 @@ class Layout:
 
     @property
     def home_name(self) -> str:
-        return self.table.name if self.spec.companion is None else self.spec.companion
+        return self.table.name if self.spec.sidecar_name is None else self.spec.sidecar_name
 
     @property
     def alias(self) -> str:
@@ -131,7 +131,7 @@ class Layout:
     @property
     def sidecar_alias(self) -> str:
         """The alias of the sidecar table; different from the alias of the user's table."""
-        return "ours" if self.spec.name != "ours" else "theirs"
+        return "sidecar" if self.spec.name != "sidecar" else "sidecar_row"
 
     @cached_property
     def key(self) -> tuple[PostgresColumn, ...]:
@@ -174,16 +174,16 @@ class Layout:
 
     def relation_of(self, role: Role) -> PostgresRelation | None:
         """Return the table with the column of a role; None if this is the sidecar table and it does not exist yet."""
-        is_beside = self.spec.is_sidecar and role not in USER_TABLE_ROLES
-        return self.catalogue.companion if is_beside else self.table
+        is_in_sidecar = self.spec.is_sidecar and role not in USER_TABLE_ROLES
+        return self.catalogue.sidecar if is_in_sidecar else self.table
 
     @cached_property
     def columns(self) -> tuple[PostgresColumn, ...]:
         """The columns of a row as the user sees it: all except the columns that tenure added."""
         if self.spec.is_sidecar:
             return self.table.columns
-        ours = {part.name for role, part in self.role_columns.items() if self.is_added(role)}
-        return tuple(each for each in self.table.columns if each.name not in ours)
+        added = {part.name for role, part in self.role_columns.items() if self.is_added(role)}
+        return tuple(each for each in self.table.columns if each.name not in added)
 
     def is_added(self, role: Role) -> bool:
         """Return whether tenure added the column of this role, under a name of its own."""

@@ -108,7 +108,7 @@ def read_output_table(database: Database, spec: TableSpec) -> PostgresRelation |
     if spec.output is None:
         return None
     found = read_catalogue(
-        database, replace(spec, schema=spec.output.schema, name=spec.output.table, companion=None)
+        database, replace(spec, schema=spec.output.schema, name=spec.output.table, sidecar_name=None)
     ).table
     for name in spec.output.columns:
         if found.column(name) is None:
@@ -121,7 +121,7 @@ def read_output_table(database: Database, spec: TableSpec) -> PostgresRelation |
 
 def existing_indexes(admin: AdminConnection, layout: Layout, output: PostgresRelation | None) -> ExistingIndexes:
     """Return the existing indexes of the table, its sidecar and the output table."""
-    relations = [layout.table, layout.catalogue.companion, output]
+    relations = [layout.table, layout.catalogue.sidecar, output]
     rows = admin.fetch(
         load_statements("ddl")["indexes"], {"oids": [each.oid for each in relations if each is not None]}
     )
@@ -166,7 +166,7 @@ def _function_changes(database: Database, admin: AdminConnection, spec: TableSpe
 
 def _apply(database: Database, admin: AdminConnection, spec: TableSpec, change: Change) -> None:
     for statement in change.statements:
-        log.info("migrating %s: %s", spec.display_name, " ".join(statement.split()))
+        log.info("migration of %s: %s", spec.display_name, " ".join(statement.split()))
     match change.mode:
         case ExecutionMode.LOCKING:
             with _in_transaction(admin):
@@ -215,7 +215,7 @@ def _migration_lock(database: Database, admin: AdminConnection, spec: TableSpec)
         yield
         return
     table = {"table": read_layout(database, spec).table.display_name}
-    while not admin.fetch(load_statements("ddl")["try alone"], table)[0][0]:
+    while not admin.fetch(load_statements("ddl")["try lock"], table)[0][0]:
         time.sleep(LOCK_POLL_INTERVAL * random.uniform(0.5, 1.5))
     yield
 
@@ -239,14 +239,14 @@ def _translated_errors(admin: AdminConnection, spec: TableSpec) -> Iterator[None
 
 def _is_conflict(error: psycopg.Error) -> bool:
     """Return whether another session held a lock or ran the same DDL at the same time; a retry helps then."""
-    is_of_the_catalogue = isinstance(error, errors.UniqueViolation) and error.diag.schema_name == "pg_catalog"
-    return is_of_the_catalogue or isinstance(error, CONFLICT_ERRORS)
+    is_catalogue_conflict = isinstance(error, errors.UniqueViolation) and error.diag.schema_name == "pg_catalog"
+    return is_catalogue_conflict or isinstance(error, CONFLICT_ERRORS)
 
 
 def _conflict_error(spec: TableSpec, error: psycopg.Error) -> StoreUnavailable:
     return StoreUnavailable(
         f"cannot lock {spec.display_name!r} for migration after {MOST_ATTEMPTS} attempts: {_first_line(error)}; "
-        "look for a transaction that stays open (pg_stat_activity) and end it, or migrate at a quieter time"
+        "look for a transaction that stays open (pg_stat_activity) and end it, or migrate when the table is less busy"
     )
 
 

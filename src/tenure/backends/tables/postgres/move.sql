@@ -16,12 +16,12 @@ moved as (
     {token} = null,
     {worker} = null,
     {leased_until} = null,
-    {completed_at} = null,{error_retried}{set_by_retry}
+    {completed_at} = null,{set_retry_error}{set_by_retry}
     {record} = ending.record
   from ending
   where {job_is[ending]}
   returning {keys_of[ending]}
-){and_touched}
+){and_user_rows_updated}
 {answer_of_move};
 
 -- name: cancel
@@ -38,7 +38,7 @@ changed as (
     {leased_until} = case when ending.state <> 'queued' then job.{leased_until} end,
     {completed_at} = case
       when ending.state = 'queued' then (ending.now){zone[completed_at]} else job.{completed_at}
-    end,{error_moved}
+    end,{set_cancel_error}
     {record} = ending.record
   from ending
   where {job_is[ending]} and ending.has_row

@@ -53,9 +53,9 @@ def sort_columns_of(layout: Layout) -> list[SortColumn]:
     found: list[SortColumn] = []
     priority = layout.role_columns.get(Role.PRIORITY)
     if priority is not None and priority.column is not None:
-        found.append(SortColumn(name="turn_1", column=priority.column, is_descending=True, is_priority=True))
+        found.append(SortColumn(name="sort_1", column=priority.column, is_descending=True, is_priority=True))
     for column, order in layout.order:
-        found.append(SortColumn(name=f"turn_{len(found) + 1}", column=column, is_descending=order.is_descending))
+        found.append(SortColumn(name=f"sort_{len(found) + 1}", column=column, is_descending=order.is_descending))
     return found
 
 

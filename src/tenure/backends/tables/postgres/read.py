@@ -33,9 +33,9 @@ def find(bound_table: BoundTable, query: Query) -> Page:
     }
     more = bound_table.templates.find_fragments(
         State if query.states is None else query.states,
-        is_named=keys is not None,
+        has_keys=keys is not None,
         is_newest_first=query.newest_first,
-        goes_on=position is not None,
+        has_cursor=position is not None,
     )
     ((rows, last),) = bound_table.execute([bound_table.build_query("find", "page", values, more)])
     return Page(jobs=bound_table.reader().decode_jobs(rows), cursor=None if last is None else _encode_cursor(last))

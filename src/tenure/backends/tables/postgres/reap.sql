@@ -1,5 +1,6 @@
 -- Reap claims. Rows locked by another transaction are skipped, so reaping never waits.
--- `done_if` is evaluated first: if it is true, the row is completed instead of requeued.
+-- `done_if` is evaluated first: if it is true, the row is completed instead of requeued. The alias `{sidecar}` is that of
+-- the home table, also if the home is the user's table: `done_if` sees the user's table under its own name.
 
 -- name: expired
 -- limit; token: change nothing if this token holds rows, null for none. Reap claims with an expired lease, the longest
@@ -7,13 +8,13 @@
 with
 expired as materialized (
   select
-    {ours_keys},
-    {ours_roles},
+    {sidecar_keys},
+    {sidecar_roles},
     {is_done} as is_done
-  from {home} {ours}
+  from {home} {sidecar}
   where
-    {ours}.{state} = {running} and {ours}.{leased_until} <= ({now}){zone[leased_until]} and not {is_held}
-  order by {ours}.{leased_until}, {ours_in_order}
+    {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]} and not {is_held}
+  order by {sidecar}.{leased_until}, {sidecar_key_order}
   limit :limit
   for no key update skip locked
 ),
@@ -25,13 +26,13 @@ ended as materialized (
     case
       when expired.is_done then 'completed'
       when expired.record -> 'cancel_requested' = 'true' then 'cancelled'
-      when {is_spent} then 'failed'
+      when {is_exhausted} then 'failed'
       else 'queued'
     end as state,
     case when expired.is_done then {recovered} else '{{}}' end as added,
     pg_catalog.format(
       'lease expired at %s; worker ''%s'' claimed the job at %s',
-      {shown_at[expired.leased_until]}, expired.worker, {shown_at[expired.started_at]}
+      {timestamp_text[expired.leased_until]}, expired.worker, {timestamp_text[expired.started_at]}
     ) as error
   from expired
 ),
@@ -51,38 +52,38 @@ from ending;
 with
 expired as materialized (
   select
-    {ours_keys},
-    {ours_roles},
+    {sidecar_keys},
+    {sidecar_roles},
     {is_done} as is_done,
-    cast(:all_started as boolean) or ({ours_key}) in (select {key_names} from {asked_keys}) as is_started
-  from {home} {ours}
-  where {ours}.{state} = {running} and {ours}.{worker} = :worker
-  order by {ours}.{leased_until}, {ours_in_order}
+    cast(:all_started as boolean) or ({sidecar_key}) in (select {key_names} from {requested_keys}) as is_started
+  from {home} {sidecar}
+  where {sidecar}.{state} = {running} and {sidecar}.{worker} = :worker
+  order by {sidecar}.{leased_until}, {sidecar_key_order}
   limit :limit
   for no key update skip locked
 ),
 ended as materialized (
   select
-    {keys_of[expired]}, {now} as now, begun.outcome, expired.fence, expired.token, expired.worker, expired.started_at,
-    expired.leased_until, expired.run_at, greatest(expired.attempts + begun.attempts, 0) as attempts,
-    expired.crashes + begun.crashes as crashes, expired.record,
+    {keys_of[expired]}, {now} as now, rule.outcome, expired.fence, expired.token, expired.worker, expired.started_at,
+    expired.leased_until, expired.run_at, greatest(expired.attempts + rule.attempts, 0) as attempts,
+    expired.crashes + rule.crashes as crashes, expired.record,
     case
       when expired.is_started and expired.is_done then 'completed'
       when expired.record -> 'cancel_requested' = 'true' then 'cancelled'
-      when expired.is_started and {is_spent} then 'failed'
+      when expired.is_started and {is_exhausted} then 'failed'
       else 'queued'
     end as state,
     case when expired.is_started and expired.is_done then {recovered} else '{{}}' end as added,
     case when expired.is_started then pg_catalog.format(
       'worker ''%s'' was reported dead; it claimed the job at %s',
-      expired.worker, {shown_at[expired.started_at]}
+      expired.worker, {timestamp_text[expired.started_at]}
     ) end as error
   from expired
   cross join lateral (
     select 'expired' as outcome, 0 as attempts, 1 as crashes where expired.is_started
     union all
     select 'released', -1, 0 where not expired.is_started
-  ) begun
+  ) rule
 ),
 {ending_of_reaped},
 {changed}

@@ -62,7 +62,7 @@ class RowReader:
         return [self.decode_job(row) for row in rows]
 
     def decode_job(self, row: JsonRow) -> Job:
-        """Decode a job from the array of the fragment `shown`. Ignore a value that does not belong to the state.
+        """Decode a job from the array of the fragment `job_json`. Ignore a value that does not belong to the state.
 
         Other code may leave such a value behind, for example the lease of a queued row.
         """

@@ -18,10 +18,10 @@ BLOAT_THRESHOLD = 50_000
 
 def check_rights(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
     """Report rights that the current role lacks."""
-    table, companion = layout.table, layout.catalogue.companion
+    table, sidecar = layout.table, layout.catalogue.sidecar
     written = [part.name for role, part in layout.role_columns.items() if role not in USER_TABLE_ROLES]
     cleared = [each.name for each in layout.on_retry]
-    if companion is None:
+    if sidecar is None:
         read = {
             each.name for each in (*layout.columns, *(part.column for part in layout.role_columns.values())) if each
         }
@@ -35,9 +35,9 @@ def check_rights(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
         updated_columns=set(cleared),
         needs_any_update=not cleared,
     )
-    columns = {each.name for each in companion.columns}
+    columns = {each.name for each in sidecar.columns}
     yield from _check_table_rights(
-        admin, companion, read_columns=columns, updated_columns=set(written), needs_insert=True
+        admin, sidecar, read_columns=columns, updated_columns=set(written), needs_insert=True
     )
 
 
@@ -62,11 +62,11 @@ def check_triggers(admin: AdminConnection, layout: Layout) -> Iterator[Finding]:
     """Report triggers and rules that run on every claim, extension and settlement of a row."""
     if layout.spec.is_sidecar:
         return
-    ours = {part.name for part in layout.role_columns.values()}
+    role_columns = {part.name for part in layout.role_columns.values()}
     for name, is_before, columns in admin.fetch(
         load_statements("server_checks")["triggers"], {"oid": layout.table.oid}
     ):
-        if columns and ours.isdisjoint(columns):
+        if columns and role_columns.isdisjoint(columns):
             continue
         which = f" of {', '.join(columns)}" if columns else ""
         yield _finding(

@@ -40,8 +40,8 @@ select
   cast(tgname as text), tgtype & 2 <> 0 as is_before,
   array(
     select cast(attribute.attname as text)
-    from unnest(cast(tgattr as smallint[])) as named (attnum)
-    join pg_catalog.pg_attribute attribute on attribute.attrelid = tgrelid and attribute.attnum = named.attnum
+    from unnest(cast(tgattr as smallint[])) as trigger_column (attnum)
+    join pg_catalog.pg_attribute attribute on attribute.attrelid = tgrelid and attribute.attnum = trigger_column.attnum
   )
 from pg_catalog.pg_trigger
 where tgrelid = cast(:oid as oid) and not tgisinternal and tgenabled <> 'D' and tgtype & 16 <> 0

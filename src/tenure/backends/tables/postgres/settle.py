@@ -70,7 +70,7 @@ class RowSettleBatch:
         self._count = len(settlements)
         self._rounds = list(split_by_row(bound_table, settlements))
         self.queries = [
-            bound_table.build_query("settle", "settle", {"asked": settlements_json(bound_table, each)})
+            bound_table.build_query("settle", "settle", {"request": settlements_json(bound_table, each)})
             for each in self._rounds
         ]
 
@@ -87,7 +87,7 @@ def settle(bound_table: BoundTable, settlements: Sequence[Settlement]) -> list[b
 def extend(bound_table: BoundTable, extensions: Sequence[Extension]) -> list[HoldStatus]:
     batches = list(split_by_row(bound_table, extensions))
     queries = [
-        bound_table.build_query("extend", "extend", {"asked": extensions_json(bound_table, each)}) for each in batches
+        bound_table.build_query("extend", "extend", {"request": extensions_json(bound_table, each)}) for each in batches
     ]
     lost = [HoldStatus.LOST.value] * len(extensions)
     return [HoldStatus(each) for each in merge_results(batches, bound_table.execute(queries) if queries else [], lost)]

@@ -1,6 +1,6 @@
 """Fill the templates in the `.sql` files with the names and state values of a table.
 
-In CTEs the key columns are named `key_1`, `key_2` …, and the sort columns `turn_1`, `turn_2` ….
+In CTEs the key columns are named `key_1`, `key_2` …, and the sort columns `sort_1`, `sort_2` ….
 """
 
 import re
@@ -40,7 +40,7 @@ Fragments = Mapping[str, Any]
 
 
 class LazyFragments(dict[str, str]):
-    """Fragments built on access from their arguments: `{job_is[asked]}`."""
+    """Fragments built on access from their arguments: `{job_is[requested]}`."""
 
     def __init__(self, build: Callable[..., str]) -> None:
         super().__init__()
@@ -62,10 +62,10 @@ class SqlTemplates:
 
     def statement(self, operation: str, name: str, extra_fragments: Mapping[str, str] | None = None) -> Statement:
         """Return a statement with numbered placeholders, cached by operation, name and additional fragments."""
-        known = f"{operation}: {name}: {extra_fragments}"
-        if known not in self._statements:
-            self._statements[known] = build_statement(self.text(operation, name, extra_fragments))
-        return self._statements[known]
+        cache_key = f"{operation}: {name}: {extra_fragments}"
+        if cache_key not in self._statements:
+            self._statements[cache_key] = build_statement(self.text(operation, name, extra_fragments))
+        return self._statements[cache_key]
 
     def text(self, operation: str, name: str, extra_fragments: Mapping[str, str] | None = None) -> str:
         """Return the text of a statement with `:name` placeholders."""
@@ -83,7 +83,7 @@ class SqlTemplates:
         return len(self._find_sort_columns) + len(self._key_names)
 
     def find_fragments(
-        self, states: Iterable[State], *, is_named: bool, is_newest_first: bool, goes_on: bool
+        self, states: Iterable[State], *, has_keys: bool, is_newest_first: bool, has_cursor: bool
     ) -> dict[str, str]:
         """Return the fragments of a page: its source, states, order and start."""
         sort_columns = [
@@ -93,14 +93,20 @@ class SqlTemplates:
         wanted = sorted(set(states))
         words = ", ".join(self.layout.state_literals[each] for each in wanted)
         # A row without a sidecar row is queued. If the query excludes queued rows, the sidecar has all matches.
-        where = f"job.{'word' if State.QUEUED in wanted else 'kept_word'} in ({words})" if wanted else "false"
-        here = [f"job.{each.name}" for each in sort_columns]
-        there = [f"cast(:at_{n} as {each.cast_type})" for n, each in enumerate(sort_columns, start=1)]
-        beyond = is_before(sort_columns, here, there) if is_newest_first else is_before(sort_columns, there, here)
+        where = (
+            f"job.{'state_value' if State.QUEUED in wanted else 'home_state_value'} in ({words})" if wanted else "false"
+        )
+        row_values = [f"job.{each.name}" for each in sort_columns]
+        cursor_values = [f"cast(:at_{n} as {each.cast_type})" for n, each in enumerate(sort_columns, start=1)]
+        beyond = (
+            is_before(sort_columns, row_values, cursor_values)
+            if is_newest_first
+            else is_before(sort_columns, cursor_values, row_values)
+        )
         return {
-            "source": self.fragments["jobs_named" if is_named else "jobs"],
-            "is_asked_for": where,
-            "is_beyond": beyond if goes_on else "true",
+            "source": self.fragments["requested_jobs" if has_keys else "jobs"],
+            "has_requested_state": where,
+            "is_beyond": beyond if has_cursor else "true",
             "order": ", ".join(
                 each.order_item(f"job.{each.name}", is_reverse=is_newest_first) for each in sort_columns
             ),
@@ -122,12 +128,12 @@ class SqlTemplates:
             if " " not in name and name not in DEFERRED_PARTS:
                 filled_parts[name] = fill(text, filled_parts)
         moved = templates["ending_of_moved"]
-        is_touched = self.layout.spec.is_sidecar and bool(self.layout.on_retry)
+        updates_user_rows = self.layout.spec.is_sidecar and bool(self.layout.on_retry)
         return {
             **filled_parts,
-            "and_touched": f",\n{filled_parts['touched']}" if is_touched else "",
-            "jobs_beside": fill(templates["jobs"], {**filled_parts, "where": "true"}),
-            "shown_taken": fill(templates["shown"], {**filled_parts, "texts": "job.texts"}),
+            "and_user_rows_updated": f",\n{filled_parts['user_rows_updated']}" if updates_user_rows else "",
+            "unfiltered_jobs": fill(templates["jobs"], {**filled_parts, "where": "true"}),
+            "taken_job_json": fill(templates["job_json"], {**filled_parts, "texts": "job.texts"}),
             "ending_of_retried": fill(moved, {**filled_parts, **RETRY_FRAGMENTS}),
             "ending_of_cancelled": fill(moved, {**filled_parts, **CANCEL_FRAGMENTS}),
         }
@@ -137,53 +143,53 @@ class SqlTemplates:
         return {
             "rows": f"{layout.table.quoted_name} as {layout.alias}",
             "alias": layout.alias,
-            "rows_apart": f"{layout.table.quoted_name} as {layout.outer_alias}",
-            "apart": layout.outer_alias,
+            "outer_rows": f"{layout.table.quoted_name} as {layout.outer_alias}",
+            "outer": layout.outer_alias,
             "home": layout.home,
-            "ours": layout.sidecar_alias,
+            "sidecar": layout.sidecar_alias,
             "home_rows": f"{layout.home} {self._home_alias}",
-            "held_by": self._home_alias,
+            "home_alias": self._home_alias,
             "texts": self._row_texts(),
             "history_kept": str(HISTORY_KEPT),
             "largest_batch": str(LARGEST_BATCH),
-            "of_a_claim": _text_array(CLAIM_RECORD_KEYS),
-            "of_an_end": _text_array(COMPLETION_RECORD_KEYS),
+            "claim_record_keys": _text_array(CLAIM_RECORD_KEYS),
+            "completion_record_keys": _text_array(COMPLETION_RECORD_KEYS),
             "recovered": "jsonb_build_object('found_done', 'recovered')",
-            "ever": EARLIEST_SQL,
+            "earliest": EARLIEST_SQL,
             "iso": LazyFragments(_iso),
-            "shown_at": LazyFragments(lambda moment: f"replace({_iso(moment)}, '.000000', '')"),
-            "table_told": quote_literal(layout.table.quoted_name),
+            "timestamp_text": LazyFragments(lambda timestamp: f"replace({_iso(timestamp)}, '.000000', '')"),
+            "table_literal": quote_literal(layout.table.quoted_name),
         }
 
     def _key_fragments(self) -> Fragments:
-        layout, alias, ours, names = self.layout, self.layout.alias, self.layout.sidecar_alias, self._key_names
+        layout, alias, sidecar, names = self.layout, self.layout.alias, self.layout.sidecar_alias, self._key_names
         columns = [quote_identifier(each.name) for each in layout.key]
         nullable = [each for each in layout.key if each.is_nullable]
-        here = _equal_columns(layout.outer_alias, columns, "job", columns)
+        same = _equal_columns(layout.outer_alias, columns, "job", columns)
         return {
             "keys": ", ".join(columns),
             "key_names": ", ".join(names),
             "row_key": _qualified(alias, columns),
-            "ours_key": _qualified(ours, columns),
+            "sidecar_key": _qualified(sidecar, columns),
             "row_keys": _aliased(alias, columns, names),
             "job_keys": _aliased("job", columns, names),
-            "ours_keys": _aliased(ours, columns, names),
-            "row_in_order": _qualified(alias, columns),
-            "ours_in_order": _qualified(ours, columns),
+            "sidecar_keys": _aliased(sidecar, columns, names),
+            "row_key_order": _qualified(alias, columns),
+            "sidecar_key_order": _qualified(sidecar, columns),
             "keys_of": LazyFragments(lambda part: _qualified(part, names)),
             "key_of": LazyFragments(lambda part: _json_texts(f"{part}.{name}" for name in names)),
             "key_of_row": _json_texts(f"{alias}.{each}" for each in columns),
             "job_is": LazyFragments(lambda part: _equal_columns("job", columns, part, names)),
             "row_is": LazyFragments(lambda part: _equal_columns(layout.outer_alias, columns, part, names)),
-            "ours_is_row": _equal_columns(ours, columns, alias, columns),
-            "and_has_row": f" and exists (select from {layout.table.quoted_name} as {layout.outer_alias} where {here})"
+            "sidecar_is_row": _equal_columns(sidecar, columns, alias, columns),
+            "and_has_row": f" and exists (select from {layout.table.quoted_name} as {layout.outer_alias} where {same})"
             if layout.spec.is_sidecar
             else "",
             "same_key": LazyFragments(lambda one, other: _equal_columns(one, names, other, names)),
             "has_key": "".join(f" and {alias}.{quote_identifier(each.name)} is not null" for each in nullable),
-            "asked_keys": self._requested_keys(),
+            "requested_keys": self._requested_keys(),
             "claim_keys": ", ".join(
-                f"cast(claim.asked -> 'key' ->> {number} as {KEY_TYPES[each.base]}){each.collate_clause} as "
+                f"cast(claim.value -> 'key' ->> {number} as {KEY_TYPES[each.base]}){each.collate_clause} as "
                 f"key_{number + 1}"
                 for number, each in enumerate(layout.key)
             ),
@@ -198,19 +204,19 @@ class SqlTemplates:
             **{part.role.value: quote_identifier(part.name) for part in layout.role_columns.values()},
             **{state.value: word for state, word in layout.state_literals.items()},
             "zone": {each.value: self._utc_conversion(each) for each in layout.role_columns},
-            "word": LazyFragments(self._state_literal_case),
-            "apart_record": self._record_object(layout.outer_alias),
+            "state_literal": LazyFragments(self._state_literal_case),
+            "outer_record": self._record_object(layout.outer_alias),
             "job_record": self._record_object("job"),
             "row_roles": self._select_roles(alias),
-            "apart_roles": self._select_roles(layout.outer_alias),
+            "outer_roles": self._select_roles(layout.outer_alias),
             "job_roles": self._select_roles("job"),
-            "ours_roles": self._select_roles(layout.sidecar_alias),
+            "sidecar_roles": self._select_roles(layout.sidecar_alias),
             "roles_of": LazyFragments(lambda part: _qualified(part, HOME_COLUMNS)),
             "roles_or_none": self._select_roles("job", default_state=State.QUEUED),
-            "row_beside": self._user_role_columns(alias),
-            "apart_beside": self._user_role_columns(layout.outer_alias),
+            "row_user_roles": self._user_role_columns(alias),
+            "outer_user_roles": self._user_role_columns(layout.outer_alias),
             "row_created_at": self._created_at(alias),
-            "is_in_words": (
+            "has_known_state": (
                 f"{alias}.{quote_identifier(layout.role_columns[Role.STATE].name)} in "
                 f"({', '.join(layout.state_literals.values())})"
             ),
@@ -218,11 +224,11 @@ class SqlTemplates:
                 f"({self._home_alias}.{quote_identifier(layout.role_columns[Role.RUN_AT].name)})"
                 f"{self._utc_conversion(Role.RUN_AT)}"
             ),
-            "error_told": error_column
+            "set_error": error_column
             and f"\n    {error_column} = case\n      when ending.state <> 'completed' "
             f"then coalesce(ending.error, job.{error_column})\n    end,",
-            "error_moved": error_column and f"\n    {error_column} = ending.error,",
-            "error_retried": "" if is_set_by_retry else error_column and f"\n    {error_column} = ending.error,",
+            "set_cancel_error": error_column and f"\n    {error_column} = ending.error,",
+            "set_retry_error": "" if is_set_by_retry else error_column and f"\n    {error_column} = ending.error,",
             **self._on_retry_fragments(),
         }
 
@@ -230,23 +236,23 @@ class SqlTemplates:
         sort_columns, alias, names = self._sort_columns, self.layout.alias, self._key_names
         columns = [quote_identifier(each.name) for each in self.layout.key]
         return {
-            "row_turns": "".join(
+            "row_sort_columns": "".join(
                 f", {alias}.{quote_identifier(each.column.name)} as {each.name}" for each in sort_columns
             ),
-            "turn_names": "".join(f", {each.name}" for each in sort_columns),
-            "turns_of": LazyFragments(lambda part: "".join(f", {part}.{each.name}" for each in sort_columns)),
-            "row_in_turn": ", ".join(
+            "sort_names": "".join(f", {each.name}" for each in sort_columns),
+            "sort_columns_of": LazyFragments(lambda part: "".join(f", {part}.{each.name}" for each in sort_columns)),
+            "row_claim_order": ", ".join(
                 [
                     *(each.order_item(f"{alias}.{quote_identifier(each.column.name)}") for each in sort_columns),
                     _qualified(alias, columns),
                 ]
             ),
-            "in_turn": LazyFragments(
+            "claim_order_of": LazyFragments(
                 lambda part: ", ".join(
                     [*(each.order_item(f"{part}.{each.name}") for each in sort_columns), _qualified(part, names)]
                 )
             ),
-            "place_of": LazyFragments(
+            "position_of": LazyFragments(
                 lambda part: _json_texts(
                     f"{part}.{name}" for name in [*(each.name for each in self._find_sort_columns), *names]
                 )
@@ -260,7 +266,7 @@ class SqlTemplates:
         return {
             "where": _condition_sql(spec.where) or "true",
             "done_if": _condition_sql(spec.done_if) or "false",
-            "is_spent": f"({attempts} or expired.crashes + 1 >= {spec.max_crashes})",
+            "is_exhausted": f"({attempts} or expired.crashes + 1 >= {spec.max_crashes})",
             "stored": LazyFragments(self._rows_in_state),
         }
 
@@ -285,7 +291,7 @@ class SqlTemplates:
         arrays = ", ".join(
             f"cast(:key_{number} as {KEY_TYPES[each.base]}[])" for number, each in enumerate(self.layout.key, start=1)
         )
-        return f"unnest({arrays}) as asked ({', '.join(self._key_names)})"
+        return f"unnest({arrays}) as requested ({', '.join(self._key_names)})"
 
     def _select_roles(self, part: str, default_state: State | None = None) -> str:
         """Select the role columns under standard names and types; `default_state` is for rows missing in the home."""
@@ -335,10 +341,10 @@ class SqlTemplates:
     def _on_retry_fragments(self) -> Fragments:
         columns = [quote_identifier(each.name) for each in self.layout.on_retry]
         values = [f"{column} = :retry_{number}" for number, column in enumerate(columns, start=1)]
-        is_beside = self.layout.spec.is_sidecar
+        is_sidecar = self.layout.spec.is_sidecar
         return {
-            "set_by_retry": "" if is_beside else "".join(f"\n    {each}," for each in values),
-            "set_beside": ", ".join(values),
+            "set_by_retry": "" if is_sidecar else "".join(f"\n    {each}," for each in values),
+            "set_user_columns": ", ".join(values),
         }
 
     def _rows_in_state(self, name: str) -> str:
@@ -352,8 +358,8 @@ class SqlTemplates:
         columns = [quote_identifier(each.name) for each in layout.key]
         if layout.spec.is_sidecar:
             same = _equal_columns(layout.sidecar_alias, columns, layout.alias, columns)
-            beside = f"exists (select from {rows} where {same})"
-            return f"from {layout.home} {layout.sidecar_alias} where {word} and {beside}"
+            has_row = f"exists (select from {rows} where {same})"
+            return f"from {layout.home} {layout.sidecar_alias} where {word} and {has_row}"
         chosen = "" if state is State.RUNNING else f" and ({_condition_sql(layout.spec.where) or 'true'})"
         return f"from {rows} where {word}{chosen}"
 
@@ -375,7 +381,7 @@ class SqlTemplates:
         head, *sections = re.split(r"^(?=-- name: )", text, flags=re.MULTILINE)
         other = "mapped" if self._mode == "sidecar" else "sidecar"
         kept = [each for each in sections if not each.partition("\n")[0].endswith(f" {other}")]
-        shown = self.find_fragments(State, is_named=False, is_newest_first=False, goes_on=False)
+        shown = self.find_fragments(State, has_keys=False, is_newest_first=False, has_cursor=False)
         return fill("".join([head, *kept]), {**self.fragments, **shown})
 
 
@@ -385,7 +391,7 @@ DEFERRED_PARTS = ("ending_of_moved",)
 RETRY_FRAGMENTS: Fragments = {
     "is_movable": "found.state in ('failed', 'cancelled')",
     "added_by_move": "cast('{}' as jsonb)",
-    "gone_by_move": "array['progress', 'cancel_requested', 'found_done', 'result', 'result_dropped']",
+    "removed_by_move": "array['progress', 'cancel_requested', 'found_done', 'result', 'result_dropped']",
 }
 CANCEL_FRAGMENTS: Fragments = {
     "is_movable": "found.state = 'queued'\n"
@@ -393,7 +399,7 @@ CANCEL_FRAGMENTS: Fragments = {
     "added_by_move": "case\n"
     "  when found.state = 'running' then jsonb_build_object('cancel_requested', true) else '{}'\n"
     "end",
-    "gone_by_move": "array['cancel_requested']",
+    "removed_by_move": "array['cancel_requested']",
 }
 """The fragments that differ between retry and cancel."""
 
@@ -411,8 +417,8 @@ def _condition_sql(fragment: SqlCondition | None) -> str:
     return "" if fragment is None else fragment.render("param")
 
 
-def _iso(moment: str) -> str:
-    return f"to_char({moment} at time zone 'UTC', {quote_literal(UTC_TEXT)})"
+def _iso(timestamp: str) -> str:
+    return f"to_char({timestamp} at time zone 'UTC', {quote_literal(UTC_TEXT)})"
 
 
 def _qualified(part: str, names: Iterable[str]) -> str:
@@ -425,7 +431,7 @@ def _aliased(part: str, columns: Sequence[str], names: Sequence[str]) -> str:
 
 def _equal_columns(one: str, columns: Sequence[str], other: str, names: Sequence[str]) -> str:
     pairs = zip(columns, names, strict=True)
-    return " and ".join(f"{one}.{here} = {other}.{there}" for here, there in pairs)
+    return " and ".join(f"{one}.{column} = {other}.{name}" for column, name in pairs)
 
 
 def _json_texts(values: Iterable[str]) -> str:

@@ -14,10 +14,10 @@ select json_build_array(
   (select min(counted.run_at) from (select {due_since} as run_at {due} limit :scan) counted),
   (
     select count(*)
-    from (select {stored[completed]} and {held_by}.{record} ->> 'found_done' = 'recovered' limit :scan) counted
+    from (select {stored[completed]} and {home_alias}.{record} ->> 'found_done' = 'recovered' limit :scan) counted
   ),
   (
     select count(*)
-    from (select {stored[completed]} and {held_by}.{record} ->> 'found_done' = 'prevented' limit :scan) counted
+    from (select {stored[completed]} and {home_alias}.{record} ->> 'found_done' = 'prevented' limit :scan) counted
   )
 );

@@ -44,7 +44,7 @@ class StrayRows:
             yield from self._duplicate_outputs(self._output)
 
     def _unknown_state_values(self) -> Iterator[Finding]:
-        rows = self._query("unknown words")
+        rows = self._query("unknown state values")
         if rows is None:
             yield _not_checked("state values")
             return
@@ -55,7 +55,7 @@ class StrayRows:
                     Severity.WARNING,
                     "states",
                     f"{among} have a null state and are never claimed",
-                    self._remedy_statement("mending rows without a state"),
+                    self._remedy_statement("repair rows without a state"),
                 )
             else:
                 yield _finding(
@@ -70,12 +70,12 @@ class StrayRows:
         yield from self._check(
             "queued and held",
             "{} queued with a lease or a token that other code did not clear; claims ignore the leftovers",
-            self._remedy_statement("mending queued and held"),
+            self._remedy_statement("repair queued and held"),
         )
         yield from self._check(
             "finished and leased",
             "{} finished with a lease that other code did not clear; the lease has no effect",
-            self._remedy_statement("mending finished and leased"),
+            self._remedy_statement("repair finished and leased"),
         )
 
     def _running_unheld(self) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ class StrayRows:
         yield from self._check(
             "orphans",
             f"{{}} in {self._layout.home_name}, but deleted from {self._layout.table.name}",
-            self._remedy_statement("mending orphans"),
+            self._remedy_statement("repair orphans"),
             severity=Severity.NOTE,
         )
         yield from self._check(
@@ -108,7 +108,7 @@ class StrayRows:
         )
 
     def _duplicate_outputs(self, output: PostgresRelation) -> Iterator[Finding]:
-        rows = self._query("output twice")
+        rows = self._query("duplicate outputs")
         if rows is None:
             yield _not_checked(f"duplicates of the output in {output.display_name}")
             return
@@ -120,7 +120,7 @@ class StrayRows:
                 f"{output.display_name} has duplicates of {number:,}{'' if number < MOST_ROWS else ' or more'} "
                 "output values, so the unique index cannot be created",
                 "delete the duplicates, then migrate; this lists them:\n"
-                f"{self._remedy_statement('finding output twice')}",
+                f"{self._remedy_statement('list duplicate outputs')}",
             )
 
     def _check(
@@ -155,27 +155,27 @@ class StrayRows:
             "home": layout.home,
             "table": layout.table.quoted_name,
             "alias": layout.alias,
-            "ours": layout.sidecar_alias,
+            "sidecar": layout.sidecar_alias,
             "key": f"concat_ws(', ', {', '.join(names)})",
             "key_columns": ", ".join(names),
             "same_key": self._same_key,
             "state": quote_identifier(self._column_name(Role.STATE)),
             "token": quote_identifier(self._column_name(Role.TOKEN)),
             "leased_until": quote_identifier(self._column_name(Role.LEASED_UNTIL)),
-            "words": ", ".join(layout.state_literals.values()),
+            "state_values": ", ".join(layout.state_literals.values()),
             "finished": ", ".join(layout.state_literals[state] for state in State if state in FINISHED),
             **{state.value: word for state, word in layout.state_literals.items()},
             "where": "true" if spec.where is None else spec.where.render("param"),
             "output": "" if output is None else output.quoted_name,
             "output_columns": ", ".join(columns),
-            "output_is_there": " and ".join(f"{each} is not null" for each in columns),
+            "output_is_not_null": " and ".join(f"{each} is not null" for each in columns),
         }
 
     @property
     def _same_key(self) -> str:
-        ours, alias = self._layout.sidecar_alias, self._layout.alias
+        sidecar, alias = self._layout.sidecar_alias, self._layout.alias
         names = [quote_identifier(each.name) for each in self._layout.key]
-        return " and ".join(f"{alias}.{name} = {ours}.{name}" for name in names)
+        return " and ".join(f"{alias}.{name} = {sidecar}.{name}" for name in names)
 
     def _column_name(self, role: Role) -> str:
         return self._layout.role_columns[role].name

@@ -1,15 +1,15 @@
 -- Queries for inconsistent rows, and statements that repair them. Each query returns at most :most rows.
 
--- name: unknown words
+-- name: unknown state values
 -- Return unknown state values, their counts, and the number of rows checked.
 select cast({state} as text), count(*), (select count(*) from (select from {home} limit :most) seen)
 from (select {state} from {home} limit :most) seen
-where {state} is null or {state} not in ({words})
+where {state} is null or {state} not in ({state_values})
 group by {state}
 order by count(*) desc
 limit 5;
 
--- name: mending rows without a state
+-- name: repair rows without a state
 update {home}
 set {state} = {queued}
 where {state} is null;
@@ -22,7 +22,7 @@ select array(
   limit :most
 );
 
--- name: mending queued and held
+-- name: repair queued and held
 update {home}
 set {leased_until} = null, {token} = null
 where {state} = {queued} and ({token} is not null or {leased_until} is not null);
@@ -35,7 +35,7 @@ select array(
   limit :most
 );
 
--- name: mending finished and leased
+-- name: repair finished and leased
 update {home}
 set {leased_until} = null
 where {state} in ({finished}) and {leased_until} is not null;
@@ -60,38 +60,38 @@ select array(
 -- Sidecar rows whose row in the user's table was deleted.
 select array(
   select cast({key} as text)
-  from {home} {ours}
+  from {home} {sidecar}
   where not exists (select from {table} {alias} where {same_key})
   limit :most
 );
 
--- name: mending orphans
-delete from {home} {ours}
+-- name: repair orphans
+delete from {home} {sidecar}
 where not exists (select from {table} {alias} where {same_key});
 
 -- name: completed and still chosen
 -- Completed sidecar rows that `where` still matches.
 select array(
   select cast({key} as text)
-  from (select {key_columns} from {home} {ours} where {ours}.{state} = {completed} limit :most) {ours}
+  from (select {key_columns} from {home} {sidecar} where {sidecar}.{state} = {completed} limit :most) {sidecar}
   where exists (select from {table} {alias} where {same_key} and ({where}))
 );
 
--- name: output twice
+-- name: duplicate outputs
 -- Return the number of output values with duplicates.
 select count(*)
 from (
   select
   from {output}
-  where {output_is_there}
+  where {output_is_not_null}
   group by {output_columns}
   having count(*) > 1
   limit :most
-) twice;
+) duplicate;
 
--- name: finding output twice
+-- name: list duplicate outputs
 select {output_columns}, count(*)
 from {output}
-where {output_is_there}
+where {output_is_not_null}
 group by {output_columns}
 having count(*) > 1;

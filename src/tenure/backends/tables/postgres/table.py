@@ -9,12 +9,8 @@ from typing import Any, ClassVar
 from tenure.backends.postgres.address import address_of
 from tenure.backends.postgres.database import Database
 from tenure.backends.protocol import SWEEP, StoreClock
-from tenure.backends.tables.postgres import claim as claiming
-from tenure.backends.tables.postgres import doctor
-from tenure.backends.tables.postgres import migrate as migrating
-from tenure.backends.tables.postgres import move as moving
-from tenure.backends.tables.postgres import read as reading
-from tenure.backends.tables.postgres import settle as settling
+from tenure.backends.tables.postgres import claim, doctor, migrate, read, settle
+from tenure.backends.tables.postgres import move as move_operations
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.caller_transaction import PostgresTableTransactionOperations, join_transaction
 from tenure.backends.tables.postgres.wait import RowWaiter
@@ -51,21 +47,21 @@ class PostgresTable:
         self._waiter = RowWaiter(self._bound_table)
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        if not reading.includes_table(self._bound_table, request.queues, request.types):
-            self._bound_table.execute([settling.reap_expired_query(self._bound_table, SWEEP)])
+        if not read.includes_table(self._bound_table, request.queues, request.types):
+            self._bound_table.execute([settle.reap_expired_query(self._bound_table, SWEEP)])
             return Claimed(jobs=[])
-        return claiming.claim(self._bound_table, request)
+        return claim.claim(self._bound_table, request)
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
-        return settling.extend(self._bound_table, extensions)
+        return settle.extend(self._bound_table, extensions)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        landed = settling.settle(self._bound_table, settlements)
+        landed = settle.settle(self._bound_table, settlements)
         self._wake_for(settlements)
         return landed
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        if not settlements or not reading.includes_table(self._bound_table, request.queues, request.types):
+        if not settlements or not read.includes_table(self._bound_table, request.queues, request.types):
             return self.settle(settlements), self.claim(request)
         response = self._exchange(settlements, request)
         self._wake_for(settlements)
@@ -75,51 +71,49 @@ class PostgresTable:
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
         query = (
-            settling.reap_expired_query(self._bound_table, limit)
+            settle.reap_expired_query(self._bound_table, limit)
             if worker is None
-            else settling.reap_worker_query(self._bound_table, worker, started, limit)
+            else settle.reap_worker_query(self._bound_table, worker, started, limit)
         )
         (rows,) = self._bound_table.execute([query], may_repeat=False)
-        reaped = settling.parse_reaped(self._bound_table, rows)
+        reaped = settle.parse_reaped(self._bound_table, rows)
         if any(each.state is State.QUEUED for each in reaped):
             self._waiter.wake()
         return reaped
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
-        moved = moving.move(self._bound_table, ids, move, move_note(move, reason))
+        moved = move_operations.move(self._bound_table, ids, move, move_note(move, reason))
         if any(each.moved and each.state is State.QUEUED for each in moved):
             self._waiter.wake()
         return moved
 
     def find(self, query: Query) -> Page:
-        return reading.find(self._bound_table, query)
+        return read.find(self._bound_table, query)
 
     def stats(self) -> Stats:
-        return reading.stats(self._bound_table)
+        return read.stats(self._bound_table)
 
     def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
-        return reading.explain(self._bound_table, id, queues, types)
+        return read.explain(self._bound_table, id, queues, types)
 
     def already_done(self, ids: Sequence[str]) -> list[bool]:
-        return reading.already_done(self._bound_table, ids)
+        return read.already_done(self._bound_table, ids)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
         self._waiter.wait(queues, types, timeout)
 
     def migrate(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
-        done = migrating.migrate(
-            self._database, self.spec, adopt_running_after=adopt_running_after, functions=functions
-        )
+        done = migrate.migrate(self._database, self.spec, adopt_running_after=adopt_running_after, functions=functions)
         self._bound_table.invalidate()
         return done
 
     def outstanding(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
-        return migrating.outstanding(
+        return migrate.outstanding(
             self._database, self.spec, adopt_running_after=adopt_running_after, functions=functions
         )
 
     def sql(self) -> Mapping[str, str]:
-        return migrating.printable_sql(self._database, self.spec)
+        return migrate.printable_sql(self._database, self.spec)
 
     def check(self) -> list[Finding]:
         return doctor.check(self._database, self.spec)
@@ -142,10 +136,10 @@ class PostgresTable:
             self._database.close()
 
     def _exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        batch = settling.RowSettleBatch(self._bound_table, settlements)
-        results = claiming.execute_claim(self._bound_table, batch.queries, request)
+        batch = settle.RowSettleBatch(self._bound_table, settlements)
+        results = claim.execute_claim(self._bound_table, batch.queries, request)
         landed = batch.read_landed(results[: len(batch.queries)])
-        return landed, claiming.read_outcome(self._bound_table, request, results[-1])
+        return landed, claim.read_outcome(self._bound_table, request, results[-1])
 
     def _wake_for(self, settlements: Sequence[Settlement]) -> None:
         """Wake a waiting thread if a settlement requeued a row."""

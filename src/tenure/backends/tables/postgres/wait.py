@@ -27,7 +27,7 @@ class RowWaiter:
         ends_at = time.monotonic() + timeout
         wait_group = self._wait_groups.group_for(queues, types)
         error: StoreUnavailable | None = None
-        while wait_group.wait_for_turn(ends_at):
+        while wait_group.wait_to_poll(ends_at):
             try:
                 claimable_in, error = self._poll(wait_group), None
             except StoreUnavailable as exc:

@@ -13,12 +13,12 @@ select json_build_array(
         from (select {scheduled_at} as run_at {scheduled} limit :scan) waiting
       ),
       (
-        select ({held_by}.{leased_until}){zone[leased_until]}
+        select ({home_alias}.{leased_until}){zone[leased_until]}
         from {home_rows}
         where
-          {held_by}.{state} = {running}
-          and {held_by}.{leased_until} > (coalesce(cast(:since as timestamptz), '-infinity')){zone[leased_until]}
-        order by {held_by}.{leased_until}
+          {home_alias}.{state} = {running}
+          and {home_alias}.{leased_until} > (coalesce(cast(:since as timestamptz), '-infinity')){zone[leased_until]}
+        order by {home_alias}.{leased_until}
         limit 1
       )
     ), 'infinity') - {now})

@@ -104,7 +104,7 @@ def read_table(db: sqlite3.Connection, spec: TableSpec) -> SQLiteRelation:
         )
     found = read_relation(db, spec.name)
     if found is None:
-        names = [name for _, name, _ in db.execute(CATALOGUE_STATEMENTS["things"])]
+        names = [name for _, name, _ in db.execute(CATALOGUE_STATEMENTS["tables and views"])]
         raise ConfigurationError(f"table {spec.name!r} does not exist in this file{_suggest_table(spec.name, names)}")
     if found.kind != "table":
         raise ConfigurationError(f"{spec.name!r} is a {found.kind}; name the underlying table")
@@ -113,10 +113,12 @@ def read_table(db: sqlite3.Connection, spec: TableSpec) -> SQLiteRelation:
 
 def read_relation(db: sqlite3.Connection, name: str) -> SQLiteRelation | None:
     """Return the table or view with this name, or None."""
-    things = {fold_name(each): (kind, each, text) for kind, each, text in db.execute(CATALOGUE_STATEMENTS["things"])}
-    if fold_name(name) not in things:
+    relations = {
+        fold_name(each): (kind, each, text) for kind, each, text in db.execute(CATALOGUE_STATEMENTS["tables and views"])
+    }
+    if fold_name(name) not in relations:
         return None
-    kind, own_name, text = things[fold_name(name)]
+    kind, own_name, text = relations[fold_name(name)]
     is_virtual = re.match(r"\s*create\s+virtual\b", text, re.IGNORECASE) is not None
     return SQLiteRelation(
         name=own_name,

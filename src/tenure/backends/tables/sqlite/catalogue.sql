@@ -4,7 +4,7 @@
 -- The number changes whenever the schema changes.
 pragma main.schema_version;
 
--- name: things
+-- name: tables and views
 select type, name, coalesce(sql, '')
 from main.sqlite_master
 where type in ('table', 'view') and name not like 'sqlite\_%' escape '\';

@@ -17,13 +17,13 @@ limit :limit;
 
 -- name: begin
 -- Create the sidecar row if it does not exist.
-insert into {kept} ({key})
+insert into {home} ({key})
 values ({key_values})
 on conflict do nothing;
 
 -- name: take
 -- Lease a row, and increment its fence and attempts.
-update {kept}
+update {home}
 set
   {state} = {as_running},
   {fence} = coalesce({fence}, 0) + 1,

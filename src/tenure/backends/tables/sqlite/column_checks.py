@@ -47,14 +47,14 @@ MIGRATE_REMEDY = "call migrate(), or run the output of `tenure sql schema`"
 def read_layout(db: sqlite3.Connection, spec: TableSpec) -> Layout:
     """Return the current layout of a table. Raise if the table or a named column does not exist."""
     table = read_table(db, spec)
-    companion = None if spec.companion is None else read_relation(db, spec.companion)
-    if companion is not None and companion.kind != "table":
+    sidecar = None if spec.sidecar_name is None else read_relation(db, spec.sidecar_name)
+    if sidecar is not None and sidecar.kind != "table":
         raise ConfigurationError(
-            f"sidecar {companion.name!r} is a {companion.kind}; use another name for the sidecar table"
+            f"sidecar {sidecar.name!r} is a {sidecar.kind}; use another name for the sidecar table"
         )
-    if spec.companion is not None and is_same_name(spec.companion, table.name):
+    if spec.sidecar_name is not None and is_same_name(spec.sidecar_name, table.name):
         raise ConfigurationError(
-            f"sidecar {spec.companion!r} is the table itself; use another name for the sidecar table"
+            f"sidecar {spec.sidecar_name!r} is the table itself; use another name for the sidecar table"
         )
     _reject_unknown_columns(table, spec)
     for name, value in spec.on_retry.items():
@@ -66,9 +66,9 @@ def read_layout(db: sqlite3.Connection, spec: TableSpec) -> Layout:
     return Layout(
         spec=spec,
         table=table,
-        companion=companion,
+        sidecar=sidecar,
         keys=Keys(columns),
-        findings=tuple(_findings(spec, table, companion)),
+        findings=tuple(_findings(spec, table, sidecar)),
         schema_version=schema_version(db),
     )
 
@@ -126,13 +126,13 @@ def _reject_key(table: SQLiteRelation, columns: tuple[SQLiteColumn, ...]) -> Non
         )
 
 
-def _findings(spec: TableSpec, table: SQLiteRelation, companion: SQLiteRelation | None) -> Iterator[Finding]:
-    if spec.companion is not None and companion is None:
+def _findings(spec: TableSpec, table: SQLiteRelation, sidecar: SQLiteRelation | None) -> Iterator[Finding]:
+    if spec.sidecar_name is not None and sidecar is None:
         yield _error_finding(
-            "companion", f"sidecar table {spec.companion!r} of {table.name!r} does not exist", MIGRATE_REMEDY
+            "sidecar", f"sidecar table {spec.sidecar_name!r} of {table.name!r} does not exist", MIGRATE_REMEDY
         )
         return
-    kept = table if companion is None else companion
+    kept = table if sidecar is None else sidecar
     relations = {
         role: table if role in USER_TABLE_ROLES else kept for role in ADDED_ROLES if spec.column(role) is not None
     }

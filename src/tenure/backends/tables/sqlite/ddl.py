@@ -33,10 +33,10 @@ def schema_statements(layout: Layout) -> list[str]:
     """Return everything that `migrate` creates, present or not; a column that the user named only if it is missing."""
     if layout.spec.is_sidecar:
         return [_create_sidecar_statement(layout), *(each.create_statement() for each in required_indexes(layout))]
-    is_ours = [role for role in _added_roles(layout) if role not in layout.spec.columns and role is not Role.STATE]
-    made = [role for role in _added_roles(layout) if role in is_ours or layout.column(role) is None]
+    unnamed = [role for role in _added_roles(layout) if role not in layout.spec.columns and role is not Role.STATE]
+    added = [role for role in _added_roles(layout) if role in unnamed or layout.column(role) is None]
     return [
-        *(_add_column_statement(layout, role) for role in made),
+        *(_add_column_statement(layout, role) for role in added),
         *(each.create_statement() for each in required_indexes(layout)),
     ]
 
@@ -93,7 +93,7 @@ def _added_roles(layout: Layout) -> list[Role]:
 
 def _missing_statements(layout: Layout) -> Iterator[str]:
     if layout.spec.is_sidecar:
-        if layout.companion is None:
+        if layout.sidecar is None:
             yield _create_sidecar_statement(layout)
         return
     for role in _added_roles(layout):
@@ -116,7 +116,7 @@ def _add_column_statement(layout: Layout, role: Role) -> str:
 def _create_sidecar_statement(layout: Layout) -> str:
     columns = [f"{quote_identifier(each.name)} {_key_type(each)} not null" for each in layout.keys.columns]
     return load_templates(__package__, "ddl")["companion"].format(
-        companion=f"main.{quote_identifier(str(layout.spec.companion))}",
+        companion=f"main.{quote_identifier(str(layout.spec.sidecar_name))}",
         key_columns=",\n  ".join(columns),
         key=", ".join(quote_identifier(name) for name in layout.spec.key),
     )

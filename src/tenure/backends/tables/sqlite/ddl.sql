@@ -31,12 +31,12 @@ where type = 'index'
 
 -- name: adopt
 -- Give a lease to running rows without one. The lease expires a given time after the start, or after now.
-update {kept}
+update {home}
 set {leased_until} = {ends_at}
 where {state} = {as_running} and {leased_until} is null
 
 -- name: has running without a lease
-select exists (select 1 from {kept} where {state} = {as_running} and {leased_until} is null)
+select exists (select 1 from {home} where {state} = {as_running} and {leased_until} is null)
 
 -- name: has running
-select exists (select 1 from {kept} where {state} = {as_running})
+select exists (select 1 from {home} where {state} = {as_running})

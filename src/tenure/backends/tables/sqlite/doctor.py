@@ -34,7 +34,7 @@ def check(db: sqlite3.Connection, spec: TableSpec) -> list[Finding]:
     except ConfigurationError as exc:
         return [_error_finding("table", exc)]
     found = [*layout.findings, *_check_description(db, layout), *_check_file(db, layout)]
-    if not layout.faults:
+    if not layout.errors:
         found += [*_check_states(db, layout), *_check_leases(db, layout), *_check_values(db, layout)]
         if spec.is_sidecar:
             found += _check_sidecar(db, layout)
@@ -77,7 +77,7 @@ def _check_output(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
 
 
 def _check_file(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
-    kept = layout.spec.companion or layout.table.name
+    kept = layout.spec.sidecar_name or layout.table.name
     for name, _ in read_triggers(db, kept):
         yield _finding(
             Severity.NOTE,
@@ -118,7 +118,7 @@ def _check_states(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
     if layout.spec.is_sidecar:
         return
     words = ", ".join(layout.state_literal(state) for state in State)
-    for word, number, id in _query(db, layout, "other states", words=words):
+    for word, number, id in _query(db, layout, "other states", state_values=words):
         yield _finding(
             Severity.WARNING,
             "state",
@@ -193,12 +193,14 @@ def _check_sidecar(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
     if orphans:
         key = [quote_identifier(name) for name in layout.spec.key]
         row, _ = table_aliases(layout)
-        orphan = " and ".join(f"{row}.{name} = {quote_identifier(str(layout.spec.companion))}.{name}" for name in key)
+        orphan = " and ".join(
+            f"{row}.{name} = {quote_identifier(str(layout.spec.sidecar_name))}.{name}" for name in key
+        )
         yield _finding(
             Severity.NOTE,
-            "companion",
-            f"{_count_rows(orphans)} in {layout.spec.companion!r}, but deleted from {layout.table.name!r}",
-            fill_statement(layout, "doctor", "forget orphans", orphan=orphan),
+            "sidecar",
+            f"{_count_rows(orphans)} in {layout.spec.sidecar_name!r}, but deleted from {layout.table.name!r}",
+            fill_statement(layout, "doctor", "delete orphans", orphan=orphan),
         )
     number, id = _query(db, layout, "completed and still chosen")[0]
     if number:

@@ -2,14 +2,14 @@
 
 -- name: other states
 -- Values that are not a state value, their number of rows, and an example row.
-select word, count(*), min(id)
+select state_value, count(*), min(id)
 from (
-  select {its_state} as word, {example} as id
+  select {its_state} as state_value, {example} as id
   from {user} as {row}
-  where {its_state} not in ({words})
+  where {its_state} not in ({state_values})
   limit :scan
 )
-group by word
+group by state_value
 order by count(*) desc
 limit 5;
 
@@ -71,20 +71,20 @@ from (
 select count(*)
 from (
   select 1
-  from {kept_row}
+  from {home_row}
   where not exists (select 1 from {user} as {row} where {joined})
   limit :scan
 );
 
 -- name: completed and still chosen
 select count(*), min(id)
-from (select {example} as id from {held_rows} where {is_completed} and {is_chosen} limit :scan);
+from (select {example} as id from {held_rows} where {is_completed} and {matches_where} limit :scan);
 
 -- name: clear queued
-update {kept} set {token} = null, {worker} = null, {leased_until} = null where {state} = {as_queued} and {token} is not null
+update {home} set {token} = null, {worker} = null, {leased_until} = null where {state} = {as_queued} and {token} is not null
 
 -- name: clear finished
-update {kept} set {leased_until} = null where {state} in ({finished}) and {leased_until} is not null
+update {home} set {leased_until} = null where {state} in ({finished}) and {leased_until} is not null
 
--- name: forget orphans
-delete from {kept} where not exists (select 1 from {user} as {row} where {orphan})
+-- name: delete orphans
+delete from {home} where not exists (select 1 from {user} as {row} where {orphan})

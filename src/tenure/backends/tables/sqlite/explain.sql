@@ -1,8 +1,8 @@
 -- Explain when a row is claimed.
 
--- name: place
+-- name: sort position
 -- The sort position of a row in claim order.
-select {places}
+select {sort_values}
 from {user} as {own_name}
 where {is_key};
 

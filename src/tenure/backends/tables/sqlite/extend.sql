@@ -2,7 +2,7 @@
 
 -- name: extend
 -- A lease is never shortened.
-update {kept}
+update {home}
 set
   {leased_until} = :leased_until,
   {record} = :record

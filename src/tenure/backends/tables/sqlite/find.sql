@@ -3,11 +3,11 @@
 -- name: page
 -- Reads at most :scan rows; the caller stops when the page is full.
 select
-  {places},
+  {sort_values},
   {columns}
 from {rows}
 where {is_job}
-  and {is_asked_for}
+  and {is_requested}
   and {is_beyond}{and_has_id}
 order by {sorting}
 limit :scan;

@@ -60,15 +60,15 @@ def missing_indexes(db: sqlite3.Connection, layout: Layout) -> Iterator[PlannedI
         if (found := CREATE_INDEX_PATTERN.fullmatch(text))
     }
     for each in required_indexes(layout):
-        is_there = (_collapse_spaces(each.definition), each.is_unique) in definitions
-        if not is_there and not (each.is_unique and _is_output_unique(db, layout)):
+        is_present = (_collapse_spaces(each.definition), each.is_unique) in definitions
+        if not is_present and not (each.is_unique and _is_output_unique(db, layout)):
             yield each.with_unique_name() if fold_name(each.name) in names else each
 
 
 def required_indexes(layout: Layout) -> Iterator[PlannedIndex]:
     """Yield all indexes that a table needs."""
     spec = layout.spec
-    name = spec.companion or layout.table.name
+    name = spec.sidecar_name or layout.table.name
     kept, prefix = quote_identifier(name), name if name.startswith("tenure_") else f"tenure_{name}"
     state = quote_identifier(str(spec.column(Role.STATE)))
     is_queued, is_running = (

@@ -1,7 +1,7 @@
 """The layout of a table: the column of each role, and its format, from the description and the catalogue.
 
 Only this module and `sql_templates` distinguish a mapped table from a table with a sidecar. The **home** is the table
-with the role columns: the user's table, or the sidecar table. The SQL templates call the home `{kept}`.
+with the role columns: the user's table, or the sidecar table. The SQL templates call the home `{home}`.
 """
 
 import re
@@ -40,7 +40,7 @@ class Layout:
 
     spec: TableSpec
     table: SQLiteRelation
-    companion: SQLiteRelation | None
+    sidecar: SQLiteRelation | None
     keys: Keys
     findings: tuple[Finding, ...]
     schema_version: int
@@ -48,13 +48,13 @@ class Layout:
     """Cache of filled SQL templates."""
 
     @property
-    def faults(self) -> list[Finding]:
+    def errors(self) -> list[Finding]:
         return [each for each in self.findings if each.severity is Severity.ERROR]
 
     @property
     def home(self) -> SQLiteRelation | None:
         """The table with the role columns; None if the sidecar table does not exist yet."""
-        return self.companion if self.spec.is_sidecar else self.table
+        return self.sidecar if self.spec.is_sidecar else self.table
 
     @cached_property
     def user_columns(self) -> list[SQLiteColumn]:
@@ -81,8 +81,8 @@ class Layout:
         texts = {str(word): state for word, state in words.items()}
         numbers = {int(text): state for text, state in texts.items() if re.fullmatch("-?[0-9]+", text)}
         column = self.column(Role.STATE)
-        beside = {} if column is None else texts if column.affinity == "text" else numbers
-        return {**beside, **words}
+        converted = {} if column is None else texts if column.affinity == "text" else numbers
+        return {**converted, **words}
 
     def encode_timestamp(self, role: Role, at: int | None) -> str | int | float | None:
         """Convert a timestamp to the format of a role's column."""

@@ -40,7 +40,7 @@ def _apply_move(write: WriteTransaction, layout: Layout, stored: StoredRow, move
     if stored.state is State.RUNNING:
         record_json = replace(record, cancel_requested=True).to_json()
         write.execute(
-            fill_statement(layout, "move", "ask to cancel"), layout.values(stored.key, record=record_json, error=note)
+            fill_statement(layout, "move", "request cancel"), layout.values(stored.key, record=record_json, error=note)
         )
         return State.RUNNING
     completed_at = layout.encode_timestamp(Role.COMPLETED_AT, write.now)

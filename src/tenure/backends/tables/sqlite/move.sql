@@ -1,7 +1,7 @@
 -- Retry or cancel rows for an operator. The same transaction has checked that the state allows the move.
 
 -- name: retry
-update {kept}
+update {home}
 set
   {state} = {as_queued},
   {attempts} = 0,
@@ -21,7 +21,7 @@ set {cleared}
 where {is_key};
 
 -- name: cancel
-update {kept}
+update {home}
 set
   {state} = {as_cancelled},
   {token} = null,
@@ -31,7 +31,7 @@ set
   {record} = :record{write_error}
 where {is_key};
 
--- name: ask to cancel
-update {kept}
+-- name: request cancel
+update {home}
 set {record} = :record{write_error}
 where {is_key};

@@ -27,8 +27,8 @@ def _operation_sql(layout: Layout, operation: str) -> str:
     order = layout.order if operation == "find" else layout.claim_order
     cleared = ", ".join(f"{quote_identifier(name)} = :set_{n}" for n, name in enumerate(layout.spec.on_retry))
     examples = {
-        "places": sort_position.select_list(order, row if operation == "find" else own_name),
-        "is_asked_for": "1",
+        "sort_values": sort_position.select_list(order, row if operation == "find" else own_name),
+        "is_requested": "1",
         "is_beyond": sort_position.beyond_condition(order, row, is_reversed=True),
         "is_before": sort_position.beyond_condition(order, own_name, is_reversed=True),
         "sorting": ", ".join(each.sort_item(row, is_reversed=True) for each in order),

@@ -31,8 +31,8 @@ def find(db: sqlite3.Connection, layout: Layout, query: Query, now: int) -> Page
         layout,
         "find",
         "page",
-        places=sort_position.select_list(layout.order, row),
-        is_asked_for=_query_condition(layout, query),
+        sort_values=sort_position.select_list(layout.order, row),
+        is_requested=_query_condition(layout, query),
         is_beyond="1"
         if position is None
         else sort_position.beyond_condition(layout.order, row, is_reversed=is_reversed),
@@ -154,16 +154,16 @@ def _finished_or_created_at(stored: StoredRow) -> int:
 
 
 def _count_state(db: sqlite3.Connection, layout: Layout, state: State) -> int:
-    is_of_state = f"{quote_identifier(str(layout.spec.column(Role.STATE)))} = {layout.state_literal(state)}"
+    is_in_state = f"{quote_identifier(str(layout.spec.column(Role.STATE)))} = {layout.state_literal(state)}"
     _, kept = table_aliases(layout)
-    text = fill_statement(layout, "stats", "of a state", is_of_state=f"{kept}.{is_of_state}")
+    text = fill_statement(layout, "stats", "of a state", is_of_state=f"{kept}.{is_in_state}")
     (number,) = db.execute(text, layout.values(scan=SCAN)).fetchone()
     return int(number)
 
 
 def _count_ahead(db: sqlite3.Connection, layout: Layout, stored: StoredRow, now: int) -> int:
     terms, own_name = layout.claim_order, quote_identifier(layout.spec.name)
-    found = fill_statement(layout, "explain", "place", places=sort_position.select_list(terms, own_name))
+    found = fill_statement(layout, "explain", "sort position", sort_values=sort_position.select_list(terms, own_name))
     position = db.execute(found, layout.values(stored.key)).fetchone()
     text = fill_statement(
         layout, "explain", "ahead", is_before=sort_position.beyond_condition(terms, own_name, is_reversed=True)

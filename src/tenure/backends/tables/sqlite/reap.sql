@@ -6,7 +6,7 @@ select
   {columns}
 from {held_rows}
 where {is_running}
-  and {its_leased_until} <= :reached{and_has_id}
+  and {its_leased_until} <= :expired_by{and_has_id}
 order by {its_leased_until}, {row_key}
 limit :limit;
 

@@ -73,13 +73,13 @@ class StoredRow:
 def decode_row(layout: Layout, values: Sequence[Any]) -> StoredRow:
     """Build a row from a result, in the column order of `sql_templates`."""
     width = len(layout.spec.key)
-    key, (has_companion, is_chosen), rest = tuple(values[:width]), values[width : width + 2], values[width + 2 :]
+    key, (has_sidecar_row, is_chosen), rest = tuple(values[:width]), values[width : width + 2], values[width + 2 :]
     roles = dict(zip(ROLES, rest, strict=False))
-    is_new = layout.spec.is_sidecar and not has_companion
+    is_new = layout.spec.is_sidecar and not has_sidecar_row
     return StoredRow(
         id=layout.keys.id_of(key),
         key=key,
-        has_sidecar_row=bool(has_companion),
+        has_sidecar_row=bool(has_sidecar_row),
         matches_where=bool(is_chosen),
         state=State.QUEUED if is_new else layout.states.get(roles[Role.STATE]),
         leased_until=parse_timestamp(roles[Role.LEASED_UNTIL]),

@@ -28,7 +28,7 @@ def settle(write: WriteTransaction, layout: Layout, settlements: Sequence[Settle
 
 
 def reap_expired(write: WriteTransaction, layout: Layout, limit: int) -> list[Reaped]:
-    values = layout.values(reached=layout.encode_now(write.now), limit=limit)
+    values = layout.values(expired_by=layout.encode_now(write.now), limit=limit)
     rows = read_tolerantly(write.db, lambda: write.fetch_all(fill_statement(layout, "reap", "expired"), values))
     return _without_skipped(_expire(write, layout, decode_row(layout, row)) for row in rows)
 
@@ -50,8 +50,8 @@ def is_done(write: WriteTransaction, layout: Layout, stored: StoredRow) -> bool:
     """Return whether `done_if` holds for a row."""
     if layout.spec.done_if is None:
         return False
-    (is_there,) = write.fetch_one(fill_statement(layout, "row", "is done"), layout.values(stored.key))
-    return bool(is_there)
+    (holds,) = write.fetch_one(fill_statement(layout, "row", "is done"), layout.values(stored.key))
+    return bool(holds)
 
 
 def changed_row(cursor: sqlite3.Cursor) -> bool:
@@ -107,7 +107,7 @@ def _end_for_holder(write: WriteTransaction, layout: Layout, stored: StoredRow, 
     has_ended = _end_claim(write, layout, after, settlement.outcome, state, settlement.error)
     if has_ended and settlement.delay is not None and state is State.QUEUED:
         run_at = layout.encode_timestamp(Role.RUN_AT, write.now + duration(settlement.delay))
-        write.execute(fill_statement(layout, "settle", "wait"), layout.values(stored.key, run_at=run_at))
+        write.execute(fill_statement(layout, "settle", "set run_at"), layout.values(stored.key, run_at=run_at))
     return has_ended
 
 
@@ -127,7 +127,7 @@ def _expire(
         is_recovered = is_done(write, layout, stored)
     except sqlite3.OperationalError as exc:
         # The row stays running until the user fixes done_if; due rows are claimed meanwhile.
-        log.error("cannot reap row %s of %s: done_if failed: %s", stored.id, layout.spec.display_name, exc)  # noqa: TRY400
+        log.error("row %s of %s not reaped: done_if failed: %s", stored.id, layout.spec.display_name, exc)  # noqa: TRY400
         return None
     if is_recovered:
         state = State.COMPLETED

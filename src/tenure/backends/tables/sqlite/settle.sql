@@ -3,7 +3,7 @@
 
 -- name: complete
 -- A completed row keeps the token, which identifies a repeated completion, and the name of the worker.
-update {kept}
+update {home}
 set
   {state} = {as_completed},
   {leased_until} = null,
@@ -13,7 +13,7 @@ where {is_key};
 
 -- name: recover
 -- The work was done before the claim expired. The token is cleared: the holder has lost the claim.
-update {kept}
+update {home}
 set
   {state} = {as_completed},
   {crashes} = :crashes,
@@ -24,7 +24,7 @@ set
 where {is_key};
 
 -- name: end
-update {kept}
+update {home}
 set
   {state} = :state,
   {attempts} = :attempts,
@@ -36,8 +36,8 @@ set
   {record} = :record{write_error}
 where {is_key};
 
--- name: wait
+-- name: set run_at
 -- Set when a requeued row is due again.
-update {kept}
+update {home}
 set {run_at} = :run_at
 where {is_key};

@@ -18,17 +18,17 @@ def select_list(columns: Sequence[SortTerm], table: str) -> str:
 
 
 def beyond_condition(columns: Sequence[SortTerm], table: str, *, is_reversed: bool = False) -> str:
-    """Return the condition for rows beyond the position given by the parameters `place_0`, `place_1` and so on."""
+    """Return the condition for rows beyond the position in the parameters `position_0`, `position_1` and so on."""
     alternatives: list[str] = []
     for n, term in enumerate(columns):
-        same = [f"{each.expression(table)} is :place_{k}" for k, each in enumerate(columns[:n])]
+        same = [f"{each.expression(table)} is :position_{k}" for k, each in enumerate(columns[:n])]
         sign = "<" if term.is_descending != is_reversed else ">"
-        alternatives.append(" and ".join([*same, f"{term.expression(table)} {sign} :place_{n}"]))
+        alternatives.append(" and ".join([*same, f"{term.expression(table)} {sign} :position_{n}"]))
     return "(" + " or ".join(f"({alternative})" for alternative in alternatives) + ")"
 
 
 def position_values(position: SortPosition) -> dict[str, Any]:
-    return {f"place_{n}": value for n, value in enumerate(position)}
+    return {f"position_{n}": value for n, value in enumerate(position)}
 
 
 def encode_cursor(position: SortPosition) -> str:

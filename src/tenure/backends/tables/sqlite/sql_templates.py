@@ -34,7 +34,7 @@ def table_fragments(layout: Layout) -> dict[str, str]:
     spec, key = layout.spec, [quote_identifier(name) for name in layout.spec.key]
     user, own_name = f"main.{quote_identifier(layout.table.name)}", quote_identifier(spec.name)
     row, kept = table_aliases(layout)
-    kept_table = f"main.{quote_identifier(spec.companion)}" if spec.companion is not None else user
+    kept_table = f"main.{quote_identifier(spec.sidecar_name)}" if spec.sidecar_name is not None else user
     joined = " and ".join(f"{kept}.{name} = {row}.{name}" for name in key)
     alone = f"{user} as {row}"
     error = spec.column(Role.ERROR)
@@ -46,8 +46,8 @@ def table_fragments(layout: Layout) -> dict[str, str]:
         "user": user,
         "own_name": own_name,
         "row": row,
-        "kept": kept_table,
-        "kept_row": f"{kept_table} as {kept}",
+        "home": kept_table,
+        "home_row": f"{kept_table} as {kept}",
         "rows": f"{user} as {row} left join {kept_table} as {kept} on {joined}" if spec.is_sidecar else alone,
         "held_rows": f"{kept_table} as {kept} join {user} as {row} on {joined}" if spec.is_sidecar else alone,
         "joined": joined,
@@ -61,7 +61,7 @@ def table_fragments(layout: Layout) -> dict[str, str]:
         "is_unusable": f"not ({_has_id_condition(layout, own_name) or 'true'})",
         "is_free": _is_free_condition(layout),
         "is_job": _is_job_condition(layout),
-        "is_chosen": _matches_where_condition(layout),
+        "matches_where": _matches_where_condition(layout),
         "and_where": "" if spec.where is None else _and_condition(user_condition(layout, "where")),
         "done_if": user_condition(layout, "done_if"),
         "run_at_text": _comparable_timestamp(layout, Role.RUN_AT),
@@ -79,7 +79,7 @@ def table_aliases(layout: Layout) -> tuple[str, str]:
     name = layout.spec.name
     if not layout.spec.is_sidecar:
         return quote_identifier(name), quote_identifier(name)
-    return quote_identifier(f"{name}_row"), quote_identifier(f"{name}_kept")
+    return quote_identifier(f"{name}_row"), quote_identifier(f"{name}_home")
 
 
 def user_condition(layout: Layout, option: str) -> str:
@@ -107,14 +107,14 @@ def _role_column(layout: Layout, role: Role) -> str:
 
 def _comparable_timestamp(layout: Layout, role: Role) -> str:
     """Return the timestamp of a role as comparable text. Columns that only tenure writes are comparable as stored."""
-    its = _role_column(layout, role)
-    return f"tenure_moment({its})" if role in layout.spec.columns else its
+    column = _role_column(layout, role)
+    return f"tenure_moment({column})" if role in layout.spec.columns else column
 
 
 def _has_id_condition(layout: Layout, table: str) -> str:
     """Return the condition that a key has an id: SQLite allows any value in any column."""
-    loose = [each for each in layout.keys.columns if not each.is_row_id]
-    named = {f"{table}.{quote_identifier(each.name)}": storage_class_of(each) for each in loose}
+    typeless = [each for each in layout.keys.columns if not each.is_row_id]
+    named = {f"{table}.{quote_identifier(each.name)}": storage_class_of(each) for each in typeless}
     kinds = [f"typeof({name}) = '{kind}'" for name, kind in named.items()]
     return " and ".join([*kinds, *(f"instr({name}, char(0)) = 0" for name, kind in named.items() if kind == "text")])
 
@@ -127,8 +127,8 @@ def _is_free_condition(layout: Layout) -> str:
         return f"{is_queued} and ({run_at} is null or {run_at} <= :now)"
     _, kept = table_aliases(layout)
     taken = f"({kept}.{quote_identifier(Role.STATE)} <> {layout.state_literal(State.QUEUED)} or {run_at} > :now)"
-    companion = f"main.{quote_identifier(str(layout.spec.companion))} as {kept}"
-    return f"not exists (select 1 from {companion} where {_same_row_condition(layout)} and {taken})"  # noqa: S608 - quoted
+    sidecar = f"main.{quote_identifier(str(layout.spec.sidecar_name))} as {kept}"
+    return f"not exists (select 1 from {sidecar} where {_same_row_condition(layout)} and {taken})"  # noqa: S608 - quoted
 
 
 def _due_since_expression(layout: Layout) -> str:
@@ -136,11 +136,11 @@ def _due_since_expression(layout: Layout) -> str:
     run_at, own_name = _comparable_timestamp(layout, Role.RUN_AT), quote_identifier(layout.spec.name)
     if layout.spec.is_sidecar:
         _, kept = table_aliases(layout)
-        companion = quote_identifier(str(layout.spec.companion))
-        run_at = f"(select {run_at} from main.{companion} as {kept} where {_same_row_condition(layout)})"  # noqa: S608
+        sidecar = quote_identifier(str(layout.spec.sidecar_name))
+        run_at = f"(select {run_at} from main.{sidecar} as {kept} where {_same_row_condition(layout)})"  # noqa: S608
     created_at = layout.spec.columns.get(Role.CREATED_AT)
-    came_at = "null" if created_at is None else f"tenure_moment({own_name}.{quote_identifier(created_at)})"
-    return f"coalesce({run_at}, {came_at}, '{format_timestamp(0)}')"
+    created = "null" if created_at is None else f"tenure_moment({own_name}.{quote_identifier(created_at)})"
+    return f"coalesce({run_at}, {created}, '{format_timestamp(0)}')"
 
 
 def _same_row_condition(layout: Layout) -> str:

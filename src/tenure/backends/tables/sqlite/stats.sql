@@ -2,9 +2,9 @@
 
 -- name: due
 -- The number of due rows, and the time since when the oldest is due.
-select count(*), min(at)
+select count(*), min(due_at)
 from (
-  select {due_since} as at
+  select {due_since} as due_at
   from {user} as {own_name}
   where {is_free}{and_where}{and_usable}
   limit :scan
@@ -17,7 +17,7 @@ from (
   from {held_rows}
   where {is_queued}
   and {run_at_text} > :now
-  and {is_chosen}{and_has_id}
+  and {matches_where}{and_has_id}
   limit :scan
 );
 

@@ -15,11 +15,8 @@ from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.wait import wait
 from tenure.backends.sqlite.write_transaction import WriteTransaction
 from tenure.backends.tables.protocol import Finding
-from tenure.backends.tables.sqlite import claim as claiming
-from tenure.backends.tables.sqlite import ddl, doctor
-from tenure.backends.tables.sqlite import move as moving
-from tenure.backends.tables.sqlite import read as reading
-from tenure.backends.tables.sqlite import settle as settling
+from tenure.backends.tables.sqlite import claim, ddl, doctor, read, settle
+from tenure.backends.tables.sqlite import move as move_operations
 from tenure.backends.tables.sqlite.catalogue import schema_version
 from tenure.backends.tables.sqlite.column_checks import check_conditions, read_layout
 from tenure.backends.tables.sqlite.layout import Layout
@@ -49,8 +46,8 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-MOST_FAULTS_SHOWN = 3
-"""Faults that an error message lists."""
+MOST_ERRORS_LISTED = 3
+"""Maximum number of errors that one message lists."""
 
 
 class SQLiteTable:
@@ -67,50 +64,50 @@ class SQLiteTable:
 
     def claim(self, request: ClaimRequest) -> Claimed:
         with self._writing() as (write, layout):
-            return claiming.claim(write, layout, request)
+            return claim.claim(write, layout, request)
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         with self._writing() as (write, layout):
-            return [claiming.extend(write, layout, each) for each in extensions]
+            return [claim.extend(write, layout, each) for each in extensions]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         with self._writing() as (write, layout):
-            return settling.settle(write, layout, settlements)
+            return settle.settle(write, layout, settlements)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
         with self._writing() as (write, layout):
-            return settling.settle(write, layout, settlements), claiming.claim(write, layout, request)
+            return settle.settle(write, layout, settlements), claim.claim(write, layout, request)
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
         with self._writing() as (write, layout):
             if worker is None:
-                return settling.reap_expired(write, layout, limit)
-            return settling.reap_worker(write, layout, worker, started, limit)
+                return settle.reap_expired(write, layout, limit)
+            return settle.reap_worker(write, layout, worker, started, limit)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         note = move_note(move, reason)
         with self._writing() as (write, layout):
-            return [moving.move(write, layout, id, move, note) for id in ids]
+            return [move_operations.move(write, layout, id, move, note) for id in ids]
 
     def find(self, query: Query) -> Page:
         with self._reading() as (db, now, layout):
-            return reading.find(db, layout, query, now)
+            return read.find(db, layout, query, now)
 
     def stats(self) -> Stats:
         with self._reading() as (db, now, layout):
-            return reading.stats(db, layout, now)
+            return read.stats(db, layout, now)
 
     def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
         with self._reading() as (db, now, layout):
-            return reading.explain(db, layout, id, queues, types, now)
+            return read.explain(db, layout, id, queues, types, now)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
         includes_table = all(names is None or self.spec.label in names for names in (queues, types))
 
         def claimable_in(db: sqlite3.Connection, now: int) -> float | None:
-            return reading.claimable_in(db, self._usable_layout(db), now) if includes_table else None
+            return read.claimable_in(db, self._usable_layout(db), now) if includes_table else None
 
         wait(self._database, claimable_in, timeout, self._closing)
 
@@ -121,7 +118,7 @@ class SQLiteTable:
             )
         with self._reading() as (db, now, layout):
             found = [find_row(WriteTransaction(db, now), layout, id) for id in ids]
-            return [each is not None and settling.is_done(WriteTransaction(db, now), layout, each) for each in found]
+            return [each is not None and settle.is_done(WriteTransaction(db, now), layout, each) for each in found]
 
     def migrate(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
         _reject_functions(functions)
@@ -201,8 +198,8 @@ class SQLiteTable:
         layout = self._layout
         if layout is None or layout.schema_version != schema_version(db):
             layout = read_layout(db, self.spec)
-            if layout.faults:
-                raise _unusable_error(self.spec, layout.faults)
+            if layout.errors:
+                raise _unusable_error(self.spec, layout.errors)
             check_conditions(db, layout)
             if is_committed:
                 self._layout = layout
@@ -222,16 +219,16 @@ class SQLiteTableTransactionOperations:
         )
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
-        return [claiming.extend(self.write, self.layout, each) for each in extensions]
+        return [claim.extend(self.write, self.layout, each) for each in extensions]
 
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        return settling.settle(self.write, self.layout, settlements)
+        return settle.settle(self.write, self.layout, settlements)
 
     def is_open(self) -> bool:
         return self.write.is_open
 
-    def is_of(self, connection: object) -> bool:
-        return self.write.is_of(connection)
+    def belongs_to(self, connection: object) -> bool:
+        return self.write.belongs_to(connection)
 
 
 def open_table(url: str, spec: TableSpec, *, clock: StoreClock | None = None) -> SQLiteTable:
@@ -243,10 +240,10 @@ def open_table(url: str, spec: TableSpec, *, clock: StoreClock | None = None) ->
     return SQLiteTable(database, spec, is_owner=True)
 
 
-def _unusable_error(spec: TableSpec, faults: Sequence[Finding]) -> ConfigurationError:
-    texts = [each.text for each in faults[:MOST_FAULTS_SHOWN]]
-    texts += [f"and {len(faults) - MOST_FAULTS_SHOWN} more"] if len(faults) > MOST_FAULTS_SHOWN else []
-    remedies = "; ".join(dict.fromkeys(str(each.remedy) for each in faults))
+def _unusable_error(spec: TableSpec, errors: Sequence[Finding]) -> ConfigurationError:
+    texts = [each.text for each in errors[:MOST_ERRORS_LISTED]]
+    texts += [f"and {len(errors) - MOST_ERRORS_LISTED} more"] if len(errors) > MOST_ERRORS_LISTED else []
+    remedies = "; ".join(dict.fromkeys(str(each.remedy) for each in errors))
     return ConfigurationError(f"cannot claim rows of table {spec.display_name!r}: {', '.join(texts)}; {remedies}")
 
 

@@ -13,7 +13,7 @@ select min({run_at_text})
 from {held_rows}
 where {is_queued}
   and {run_at_text} > :now
-  and {is_chosen}{and_has_id};
+  and {matches_where}{and_has_id};
 
 -- name: next lease
 -- When the next lease expires.

@@ -45,7 +45,7 @@ def test_a_running_job_is_asked_to_cancel_only_once(store: Claiming, given_jobs:
 
     moved = store.move([taken.id], Move.CANCEL)
 
-    assert moved == [Moved(id=taken.id, state=State.RUNNING, refusal=Refusal.ASKED_BEFORE)]
+    assert moved == [Moved(id=taken.id, state=State.RUNNING, refusal=Refusal.CANCEL_REQUESTED)]
     assert len(job_of(store, taken.id).history) == 1
 
 
