@@ -224,10 +224,11 @@ def test_children_are_replaced_one_at_a_time(stage: Stage, jobs: tenure.Jobs) ->
 @only_in_all
 def test_a_child_that_takes_too_much_memory_is_replaced_without_harm(stage: Stage, jobs: tenure.Jobs) -> None:
     """Slow: the supervisor checks memory once a second."""
-    jobs.enqueue("keep_memory", id="greedy")
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE}
     with shift_of(plan_on(stage, options, max_memory=150 << 20)) as shift:
+        until(lambda: stage.told("began"))
+        jobs.enqueue("keep_memory", id="greedy")
         pid = jobs.wait_for("greedy", timeout=PATIENCE).result
         until(lambda: any(each.is_stopping for each in shift.condition.workers))
         stage.gate.touch()
@@ -244,10 +245,11 @@ def test_a_run_that_takes_longer_than_the_grace_is_not_broken_off_to_replace_its
     stage: Stage, jobs: tenure.Jobs
 ) -> None:
     """Slow: a run lasts longer than the grace period."""
-    jobs.enqueue("keep_memory", id="greedy")
     jobs.enqueue("hold", id="beside")
     options = {"concurrency": 2, "lease": A_LONG_LEASE, "grace": 0.1}
     with shift_of(plan_on(stage, options, max_memory=150 << 20, kill_margin=0.1)) as shift:
+        until(lambda: stage.told("began"))
+        jobs.enqueue("keep_memory", id="greedy")
         pid = jobs.wait_for("greedy", timeout=PATIENCE).result
         until(lambda: any(each.is_stopping for each in shift.condition.workers))
 
