@@ -28,6 +28,16 @@ def test_stats_count_by_queue_and_type_and_tell_what_happened(made: Shell) -> No
     assert records[-1]["enqueued"] == 3
 
 
+@pytest.mark.parametrize(("number", "counted"), [(1, "1 attempt failed"), (2, "2 attempts failed")])
+def test_stats_count_one_failed_attempt_in_the_singular(made: Shell, number: int, counted: str) -> None:
+    with made.jobs() as jobs:
+        jobs.enqueue_many(tenure.NewJob("send") for _ in range(number))
+        for claim in jobs.claim(limit=number):
+            claim.fail("broken")
+
+    assert made.run("stats").out.endswith(f", {counted}\n")
+
+
 def test_queues_are_paused_and_resumed(made: Shell) -> None:
     made.run("enqueue", "send", "--queue", "mail")
 

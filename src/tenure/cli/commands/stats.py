@@ -62,7 +62,10 @@ def stats(store_target: StoreTarget, output: CommandOutput, since: float) -> Non
         _print_table_stats(output, found)
         return
     _print_stats(output, found, COLUMNS[: -len(TABLE_COLUMNS)])
-    labels = {Event.OPERATOR: "retried or cancelled by an operator", Event.FAILED: "attempts failed"}
+    labels = {
+        Event.OPERATOR: "retried or cancelled by an operator",
+        Event.FAILED: "attempt failed" if happened[Event.FAILED] == 1 else "attempts failed",
+    }
     activity = ", ".join(f"{happened[event]:,} {labels.get(event, event)}" for event in Event if happened[event])
     output.print_text(f"\nlast {format_duration(since)}: {activity or 'no activity'}")
 
