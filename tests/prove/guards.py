@@ -474,7 +474,7 @@ def must_pass(tests: list[str]) -> None:
 
 
 def copy(folder: Path) -> None:
-    for name in ("src", "tests", "docs"):
+    for name in ("src", "tests", "docs", "examples"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("conftest.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, folder / name)
