@@ -27,6 +27,8 @@ from tests.prove.table_guards import (
 from tests.prove.worker_guards import PROCESS_GUARDS, WORKER_GUARDS
 
 ROOT = Path(__file__).parents[2]
+LONGEST_RUN = 900
+"""Seconds after which a run of the tests is ended: without some guards a thread never returns, and pytest cannot exit."""
 MEMORY = Path("src/tenure/backends/memory")
 SQLITE = Path("src/tenure/backends/sqlite")
 POSTGRES = Path("src/tenure/backends/postgres")
@@ -88,6 +90,7 @@ CLIENT_TESTS = [
 WORKER_TESTS = [
     *PYTEST,
     "tests/worker/test_run_queue.py",
+    "tests/worker/test_quarantine.py",
     "tests/worker/test_parts.py",
     "tests/tasks/test_task.py",
     "tests/jobs/test_keeper.py",
@@ -492,7 +495,10 @@ def copy_without(guard: Guard, place: Path, folder: Path) -> None:
 
 
 def first_failing_test(folder: Path, tests: list[str]) -> str | None:
-    ran = run(folder, *tests)
+    try:
+        ran = run(folder, *tests)
+    except subprocess.TimeoutExpired:
+        return f"the tests did not end within {LONGEST_RUN} s"
     if ran.returncode == 0:
         return None
     failures = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED ", "ERROR ")) and "::" in line]
@@ -504,7 +510,9 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     # A separate temporary folder: concurrent test runs clean up the common folder.
     environment = {**os.environ, "PYTHONPATH": places, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LONGEST_RUN
+    )
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ WORKER_GUARDS = [
     Guard("lifespans are left in peace", "worker/worker.py", "            wait([self._lifespans_exited], SIGNAL_CHECK_INTERVAL)\n", "            break\n"),
     Guard("a call that is late does not begin", "worker/interrupt.py", "            if self._was_interrupted:\n                raise TaskInterrupted\n", ""),
     Guard("a task's own Ctrl-C is its failure", "worker/handler.py", " and threading.current_thread() is threading.main_thread()", ""),
+    Guard("nothing waits behind a job that crashed", "worker/quarantine.py", "return runs[: max(0, self._run_queue.concurrency - self._run_queue.size)]", "return runs"),
 ]  # fmt: skip
 
 PROCESS_GUARDS = [
@@ -107,7 +108,6 @@ PROCESS_GUARDS = [
     Guard("what waits is given back at the end", "worker/claimer.py", "        self._release(self._run_queue.take_back_buffered() + self._run_queue.take_back_submitted())\n", "        self._run_queue.take_back_buffered()\n"),
     Guard("the last words are said", "worker/claimer.py", "        self._abandon_handlers()\n        self._send_final_settlements()\n", "        self._abandon_handlers()\n"),
     Guard("a claim in flight at the end is given back", "worker/claimer.py", "        if self._stopping_since is not None:\n            self._release(runs)\n        else:", "        if self._stopping_since is not None:\n            pass\n        else:"),
-    Guard("nothing waits behind a job that crashed", "worker/quarantine.py", "return runs[: max(0, self._run_queue.concurrency - self._run_queue.size)]", "return runs"),
     Guard("leases are kept", "worker/claimer.py", "        source.keeper.keep([run.lease for run in runs])\n", ""),
     Guard("a second signal does not wait", "signals.py", "        worker.stop(now=received > 1)\n", "        worker.stop()\n"),
     Guard("SIGTERM stops a worker", "signals.py", "(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if", "(signal.SIGINT, signal.SIGHUP) if"),

@@ -1,9 +1,16 @@
 """A worker that claims jobs with earlier crashes."""
 
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import cast
 
 import tenure
+from tenure.client.run import Run
 from tenure.testing import Clock, Harness
+from tenure.worker.quarantine import Quarantine
+from tenure.worker.run_queue import RunQueue
 from tests.worker.looking import DEADLINE
 
 
@@ -84,3 +91,42 @@ def test_beside_a_job_that_may_crash_once_more_no_other_is_held(harness: Harness
 
         assert [number for crashes, number in held if crashes] == [1] * 5
         assert len(held) == 10
+
+
+@dataclass(eq=False)
+class Stub:
+    job: SimpleNamespace
+    handler: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(is_async=True))
+    runs_isolated: bool = False
+    claimed_at: float = 0.0
+
+
+def run_of(*, crashes: int = 0) -> Run:
+    """Return a stub with the attributes of a run that `Quarantine` and `RunQueue` read."""
+    return cast("Run", Stub(SimpleNamespace(crashes=crashes)))
+
+
+def submit(runs: Sequence[Run]) -> None:
+    """Start nothing."""
+
+
+def test_no_job_is_buffered_behind_a_job_that_crashed() -> None:
+    quarantine = Quarantine(RunQueue(2, submit))
+    suspect, first, second = run_of(crashes=1), run_of(), run_of()
+
+    assert quarantine.admit([suspect, first, second]) == [suspect, first]
+
+
+def test_without_a_job_that_crashed_jobs_are_buffered() -> None:
+    quarantine = Quarantine(RunQueue(2, submit))
+    runs = [run_of() for _ in range(3)]
+
+    assert quarantine.admit(runs) == runs
+
+
+def test_running_jobs_leave_fewer_slots_for_a_job_that_crashed() -> None:
+    run_queue = RunQueue(2, submit)
+    run_queue.add([run_of()])
+    suspect, other = run_of(crashes=1), run_of()
+
+    assert Quarantine(run_queue).admit([suspect, other]) == [suspect]
