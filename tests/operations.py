@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tenure.backends.protocol import Backend
+from tenure.client import settling
 from tenure.core.job import Progress
 from tenure.core.operations import LARGEST_BATCH, Extension, Move, Purge, Query, Slot
 from tenure.testing import Clock
@@ -79,11 +80,11 @@ def extend(store: Backend, given: Given) -> object:
 
 
 def complete(store: Backend, given: Given) -> object:
-    return store.settle([build_completion(each) for each in given.held])
+    return settling.settle(store, [build_completion(each) for each in given.held])
 
 
 def fail(store: Backend, given: Given) -> object:
-    return store.settle([build_failure(each) for each in given.held])
+    return settling.settle(store, [build_failure(each) for each in given.held])
 
 
 def exchange(store: Backend, given: Given) -> object:

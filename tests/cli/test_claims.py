@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import tenure
+from tenure.backends.sqlite import SQLite
 from tenure.cli.program import run
+from tenure.core.operations import BUSY, HoldStatus, Unsettled
 from tests.cli.terminal import Terminal
 from tests.tiers import starts_processes
 
@@ -336,3 +338,46 @@ def test_claims_outlive_the_command_and_go_through_a_file(terminal: Terminal) ->
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.split()[0] == "3"
         assert states(jobs) == ["completed"] * 3
+
+
+@pytest.mark.parametrize(
+    ("unsettled", "outcome", "told"),
+    [
+        (BUSY, "busy", "another transaction has locked the job"),
+        (Unsettled("no invoice yet", is_failed=True), "rejected", "no invoice yet; the row failed with this message"),
+        (Unsettled("no invoice yet"), "rejected", "so it stays running"),
+    ],
+)
+def test_an_outcome_that_is_not_recorded_is_told_and_the_others_are_recorded(
+    jobs: tenure.Jobs, call: Call, monkeypatch: pytest.MonkeyPatch, unsettled: Unsettled, outcome: str, told: str
+) -> None:
+    claims = claimed(jobs, 2)
+    settle = SQLite.settle
+    monkeypatch.setattr("tenure.client.settling.BUSY_TIMEOUT", 0.05)
+    monkeypatch.setattr(
+        SQLite,
+        "settle",
+        lambda store, settlements: [
+            unsettled if each.hold.id == "job-0" else settle(store, [each])[0] for each in settlements
+        ],
+    )
+
+    code, out, err = call("complete", "--json", given="\n".join(claims))
+
+    assert (code, len(err)) == (1, 1)
+    assert told in err[0]
+    assert [json.loads(line)["outcome"] for line in out] == [outcome, "completed"]
+
+
+@pytest.mark.parametrize("status", [HoldStatus.BUSY, HoldStatus.REJECTED])
+def test_a_lease_that_is_not_extended_is_told(
+    jobs: tenure.Jobs, call: Call, monkeypatch: pytest.MonkeyPatch, status: HoldStatus
+) -> None:
+    claims = claimed(jobs)
+    monkeypatch.setattr(SQLite, "extend", lambda _, extensions: [status for _ in extensions])
+
+    code, out, err = call("extend", "--json", given="\n".join(claims))
+
+    assert (code, len(err)) == (1, 1)
+    assert "lease not extended" in err[0]
+    assert [json.loads(line)["outcome"] for line in out] == [status]

@@ -278,3 +278,20 @@ def test_what_the_history_says_of_a_worker_that_was_said_to_be_dead() -> None:
 def test_live_and_finished_are_all_states() -> None:
     assert set(State) == LIVE | FINISHED
     assert not LIVE & FINISHED
+
+
+def test_a_rejected_outcome_is_a_final_failure_with_the_message_of_the_table() -> None:
+    completion = transitions.build_completion(HOLD)
+
+    rejection = transitions.build_rejection(completion, "violates a check")
+
+    assert (rejection.hold, rejection.outcome, rejection.state) == (HOLD, Outcome.FAILED, State.FAILED)
+    assert rejection.error == "the table rejected the outcome 'completed': violates a check"
+
+
+def test_a_rejected_failure_keeps_its_own_error() -> None:
+    cancelled = transitions.build_cancellation(HOLD, "not needed")
+
+    rejection = transitions.build_rejection(cancelled, "violates a check")
+
+    assert rejection.error == "the table rejected the outcome 'cancelled': violates a check\nnot needed"

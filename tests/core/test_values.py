@@ -15,6 +15,7 @@ from tenure.core.filters import build_query, build_row_query, has_condition, par
 from tenure.core.ids import uuid7
 from tenure.core.job import FINISHED, Ending, Job, NewJob, Outcome, Progress, State
 from tenure.core.operations import (
+    BUSY,
     ClaimRequest,
     Extension,
     Heartbeat,
@@ -26,6 +27,7 @@ from tenure.core.operations import (
     Slot,
     Stats,
     StatsRow,
+    Unsettled,
     WorkerInfo,
     check_hold,
     check_lease,
@@ -325,3 +327,8 @@ def test_the_conditions_for_rows_are_those_that_a_table_has() -> None:
     assert query == Query(attempts_over=5, states=frozenset({State.FAILED}), newest_first=False, limit=1_000)
     with pytest.raises(ConfigurationError, match="find has no option 'queue'"):
         build_row_query("find", {"queue": "mail"})  # type: ignore[typeddict-unknown-key]
+
+
+def test_a_settlement_that_did_not_land_is_false_as_a_condition() -> None:
+    assert not BUSY
+    assert not Unsettled("rejected", is_failed=True)

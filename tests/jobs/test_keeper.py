@@ -12,6 +12,7 @@ import pytest
 import tenure
 from tenure.backends.memory import Memory
 from tenure.client.keeper import CLOCK_DRIFT_MARGIN, PROGRESS_INTERVAL, Keeper, Lease, ticks
+from tenure.core.job import Progress
 from tenure.core.operations import Extension, Hold, HoldStatus
 from tenure.errors import StoreUnavailable
 from tests.jobs.gates import PATIENCE
@@ -24,12 +25,13 @@ class Recorder:
         self.now = 1_000.0
         self.requests: list[list[Extension]] = []
         self.answer: HoldStatus | Exception = HoldStatus.HELD
+        self.answers_by_id: dict[str, HoldStatus] = {}
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         self.requests.append(list(extensions))
         if isinstance(self.answer, Exception):
             raise self.answer
-        return [self.answer] * len(extensions)
+        return [self.answers_by_id.get(each.hold.id, self.answer) for each in extensions]
 
     def ticks(self) -> float:
         return self.now
@@ -445,3 +447,79 @@ def test_bad_news_are_told_once(store: Recorder, keeper: Keeper) -> None:
     keeper.extend_due()
 
     assert told == [asked, lost, late]
+
+
+@pytest.mark.parametrize("blocked", [HoldStatus.BUSY, HoldStatus.REJECTED])
+def test_a_lease_that_cannot_be_extended_costs_only_itself(
+    store: Recorder, keeper: Keeper, blocked: HoldStatus, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = lease_of(store, id="bad"), lease_of(store, id="good")
+    store.answers_by_id = {"bad": blocked}
+    keeper.keep([bad, good])
+    for _ in range(20):
+        store.now += 3
+        keeper.extend_due()
+
+    assert bad.is_lost
+    assert not good.is_lost
+    warnings = [record.getMessage() for record in caplog.records]
+    # The store reports a rejected write itself.
+    expected = ["lease of job bad not extended"] if blocked is HoldStatus.BUSY else []
+    assert [text.split(":")[0] for text in warnings] == [*expected, "claim of job bad lost"]
+    assert all("another transaction has locked the job" in text for text in warnings)
+
+
+def test_a_blocked_lease_is_extended_as_soon_as_the_lock_is_released(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = HoldStatus.BUSY
+    for _ in range(10):
+        store.now += 5
+        keeper.extend_due()
+    store.answer = HoldStatus.HELD
+    store.now += 3
+    keeper.extend_due()
+
+    assert not lease.is_blocked
+    assert lease.valid_until == store.now + 60 * (1 - CLOCK_DRIFT_MARGIN)
+
+
+def test_progress_of_a_blocked_lease_is_kept_until_it_can_be_stored(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = HoldStatus.BUSY
+    keeper.report(lease, Progress(done=1))
+    store.now += PROGRESS_INTERVAL
+    keeper.extend_due()
+    store.answer = HoldStatus.HELD
+    store.now += 3
+    keeper.extend_due()
+
+    assert [request[0].progress for request in store.requests] == [Progress(done=1), Progress(done=1)]
+    assert lease.progress is None
+
+
+def test_progress_of_a_blocked_lease_is_sent_no_more_often_than_the_extension(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = HoldStatus.BUSY
+    keeper.report(lease, Progress(done=1))
+    for _ in range(5):
+        store.now += PROGRESS_INTERVAL
+        keeper.extend_due()
+
+    assert len(store.requests) == 1
+
+
+def test_a_lease_is_extended_without_a_progress_that_the_table_rejects(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = HoldStatus.REJECTED
+    keeper.report(lease, Progress(done=1))
+    store.now += PROGRESS_INTERVAL
+    keeper.extend_due()
+    store.answer = HoldStatus.HELD
+    keeper.extend_due()
+
+    assert [request[0].progress for request in store.requests] == [Progress(done=1), None]
+    assert not lease.is_blocked

@@ -20,9 +20,10 @@ from uuid import uuid4
 import psycopg
 
 import tenure
+from tenure.client import settling
 from tenure.core import transitions
 from tenure.core.job import NewJob
-from tenure.core.operations import ClaimRequest, Hold
+from tenure.core.operations import BUSY, ClaimRequest, Hold
 from tests.playing import LONGEST, fork, one_that_holds, play_in, say_that_one_holds, wait_for
 from tests.postgres.stores import Place
 
@@ -63,8 +64,10 @@ def take_all(place: Place) -> None:
             write([(job.id, job.fence) for job in claimed.jobs])
             settlements = [transitions.build_completion(hold_of(job, asked)) for job in claimed.jobs]
             hint = random.choice([None, claimed.hint])
-            landed, claimed = store.exchange(settlements, asked := request(hint=hint))
-            assert all(landed)
+            settled, claimed = store.exchange(settlements, asked := request(hint=hint))
+            busy = [settlement for settlement, each in zip(settlements, settled, strict=True) if each is BUSY]
+            assert all(each for each in settled if each is not BUSY)
+            assert all(settling.settle(store, busy))
 
 
 def storm(place: Place, number: str, workers: str, kills: str) -> object:

@@ -10,11 +10,12 @@ from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.backend import CONCURRENT_SETTLE_MINIMUM
 from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.postgres.statements import make_statement
-from tenure.core.operations import Move
+from tenure.core.operations import BUSY, Extension, HoldStatus, Move, Settled
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import (
     as_taken,
     build_completion,
+    build_failure,
     build_record,
     job_of,
     request,
@@ -76,15 +77,17 @@ def test_an_operation_whose_session_is_ended_while_it_waits_is_done_on_another(p
     with opened(place) as store:
         store.enqueue([build_record(id="one")])
         taken = take_one(store)
-        landed: list[bool] = []
-        with place.begun(ALL_LOCKED):
-            asking = threading.Thread(target=lambda: landed.append(settle(store, build_completion(taken))), daemon=True)
+        settled: list[Settled] = []
+        with place.begun("lock table S.history"):
+            asking = threading.Thread(
+                target=lambda: settled.append(settle(store, build_failure(taken, final=True))), daemon=True
+            )
             asking.start()
             terminate(place, WAITING)
         asking.join(PATIENCE)
 
-        assert landed == [True]
-        assert job_of(store, "one").state == "completed"
+        assert settled == [True]
+        assert job_of(store, "one").state == "failed"
 
 
 def test_an_operation_that_may_not_be_repeated_tells_why_its_session_was_ended(place: Place) -> None:
@@ -100,16 +103,15 @@ def test_an_operation_that_may_not_be_repeated_tells_why_its_session_was_ended(p
         assert job_of(store, "one").state == "queued"
 
 
-def test_a_row_that_another_keeps_locked_is_waited_for_as_long_as_the_url_says_and_a_claim_does_not_wait(
-    place: Place,
-) -> None:
+def test_a_move_waits_for_a_locked_job_as_long_as_the_url_says_and_a_worker_never_waits(place: Place) -> None:
     with opened(place) as store, closing(place.open("&timeout=0.5")) as impatient:
         store.enqueue([build_record(id="one"), build_record(id="two")])
         taken = take_one(store)
         with place.begun(ALL_LOCKED):
             with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s: .* or raise '\?timeout='"):
-                settle(impatient, build_completion(taken))
-            # A claim never waits for the lock, whatever the timeout.
+                impatient.move(["two"], Move.CANCEL)
+            assert store.settle([build_completion(taken)]) == [BUSY]
+            assert store.extend([Extension(hold=taken.hold, lease=60)]) == [HoldStatus.BUSY]
             assert take(store) == []
             assert job_of(store, "one").state == "running"
 

@@ -42,7 +42,7 @@ def has_worked_on(table: PostgresTable, connection: Connection, schema: str, tak
         connection.commit()
     else:
         connection.rollback()
-    return landed
+    return bool(landed)
 
 
 def drain(table: PostgresTable, connection: Connection, schema: str) -> None:

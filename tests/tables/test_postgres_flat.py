@@ -8,9 +8,11 @@ import psycopg
 import pytest
 
 from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.protocol import SWEEP
 from tenure.backends.tables.postgres import PostgresTable
 from tenure.backends.tables.postgres import claim as claiming
 from tenure.backends.tables.postgres import settle as settling
+from tenure.backends.tables.row_isolation import Reaping
 from tenure.core.job import State
 from tenure.core.operations import Query
 from tenure.testing.conformance.building import build_completion, build_failure, build_release, extend, request, take
@@ -118,7 +120,9 @@ def plans_of(table: PostgresTable) -> list[str]:
     """Return the plans of a claim and a settlement."""
     place = table._bound_table
     hold = take(table)[0]
-    steps = [*claiming.queries(place, request()), *settling.RowSettleBatch(place, [build_completion(hold)]).queries]
+    reap = settling.reap_query(place, Reaping(token="a token"), SWEEP)
+    take_rows = claiming.take_query(place, request(), [])
+    steps = [reap, take_rows, *settling.RowSettleBatch(place, [build_completion(hold)]).queries]
     with table._database.address.connect() as connection:
         return [
             "\n".join(line for (line,) in psycopg.RawCursor(connection).execute(explained(step)).fetchall())

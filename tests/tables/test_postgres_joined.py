@@ -1,14 +1,15 @@
 """Settle a claim in the caller's transaction."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
 import pytest
 
+from tenure.backends.tables.postgres import PostgresTable
 from tenure.core.job import Progress
-from tenure.core.operations import Extension, HoldStatus
+from tenure.core.operations import Extension, HoldStatus, Settled, Settlement
 from tenure.errors import ConfigurationError
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
@@ -232,16 +233,21 @@ def test_a_transaction_that_began_after_the_claim_may_be_isolated(shop: Shop, mo
     assert shown(table)[0] == ("1", "completed")
 
 
+def _settle_in_a_transaction(shop: Shop, table: PostgresTable, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+    with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
+        return joined.settle(settlements)
+
+
 def test_a_claim_that_is_ended_while_somebody_waits_for_its_row_is_compared_as_it_is_then(
     shop: Shop, mode: dict[str, Any]
 ) -> None:
     table, other = shop.fit(**mode), shop.open(**mode)
     asked = request(limit=2)
     first, second = (as_taken(job, asked) for job in table.claim(asked).jobs)
-    answers: list[list[bool]] = []
+    answers: list[Sequence[Settled]] = []
+    settlements = [build_completion(second), build_failure(first, final=True)]
     waiting = threading.Thread(
-        target=lambda: answers.append(other.settle([build_completion(second), build_failure(first, final=True)])),
-        daemon=True,
+        target=lambda: answers.append(_settle_in_a_transaction(shop, other, settlements)), daemon=True
     )
 
     with psycopg.connect(shop.url) as connection, table.join(connection) as joined:
@@ -259,9 +265,10 @@ def test_who_waits_for_a_row_has_locked_none_that_comes_after_it(shop: Shop, mod
     table, other = shop.fit(**mode), shop.open(**mode)
     asked = request(limit=2)
     first, second = (as_taken(job, asked) for job in table.claim(asked).jobs)
-    answers: list[list[bool]] = []
+    answers: list[Sequence[Settled]] = []
+    settlements = [build_completion(second), build_completion(first)]
     waiting = threading.Thread(
-        target=lambda: answers.append(other.settle([build_completion(second), build_completion(first)])), daemon=True
+        target=lambda: answers.append(_settle_in_a_transaction(shop, other, settlements)), daemon=True
     )
 
     with psycopg.connect(shop.url) as connection, table.join(connection) as joined:

@@ -260,13 +260,13 @@ def test_a_row_that_nobody_took_can_be_cancelled_beside_a_companion(path: Path) 
 
 def test_the_users_table_is_not_altered_beside_a_companion(path: Path) -> None:
     given_orders(path, "pending")
-    before = rows(path, "select sql from sqlite_master where tbl_name = 'orders'"), rows(path, "select * from orders")
+    definition = "select sql from sqlite_master where name = 'orders'"
+    before = rows(path, definition), rows(path, "select * from orders")
 
     with opened(path, **BESIDE) as table:
         settle(table, build_completion(take_one(table)))
 
-    after = rows(path, "select sql from sqlite_master where tbl_name = 'orders'"), rows(path, "select * from orders")
-    assert after == before
+    assert (rows(path, definition), rows(path, "select * from orders")) == before
 
 
 def _found_done(taken: Taken) -> Settlement:

@@ -168,7 +168,18 @@ def test_a_row_for_which_done_if_fails_in_the_database_fails_alone(shop: Shop) -
     assert (summary.completed, summary.prevented, summary.failed) == (4, 1, 1)
 
 
-def test_a_row_that_ran_out_and_for_which_done_if_fails_keeps_nobody_from_what_is_due(shop: Shop) -> None:
+def test_a_worker_starts_although_done_if_fails_for_the_row_with_which_it_is_checked(shop: Shop) -> None:
+    shop.given(1, source='{{"done": 0}}')
+    shop.given(1, source="no JSON")
+
+    with shop.table(**told_by_source(shop), max_attempts=1) as orders:
+        orders.handler(lambda row: None)  # noqa: ARG005
+        orders.work(drain=True)
+
+    assert shop.statuses() == ["done", "failed"]
+
+
+def test_a_row_whose_lease_expired_and_for_which_done_if_fails_fails_alone(shop: Shop) -> None:
     shop.given(1, source="no JSON")
     shop.given(2, source='{{"done": 0}}')
 
@@ -179,7 +190,7 @@ def test_a_row_that_ran_out_and_for_which_done_if_fails_keeps_nobody_from_what_i
         states = shop.statuses()
 
     assert taken == [2, 3]
-    assert states == ["processing"] * 3
+    assert states == ["failed", "processing", "processing"]
 
 
 def test_the_answers_of_a_handler_mean_what_they_mean_in_a_task(lite_shop: Shop) -> None:

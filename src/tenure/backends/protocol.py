@@ -23,6 +23,9 @@ These rules hold for every operation of every store:
   O(queues x types + limit), however many jobs are queued, scheduled, running, finished, or of another type.
 - *Without deadlock.* A store that locks jobs one by one locks them in one fixed order, whatever the order of the
   request.
+- *Independent.* A batch shares a round trip, not an outcome. Claim and reap skip a job that another transaction has
+  locked; extend and settle report it as busy. If a user's table rejects a write to a row, all other items of the
+  request take effect.
 - *Exact names.* Two names are equal if all their characters are equal. Sorting by name is sorting by code point.
 - *Thread-safe.* Any thread may call any operation at any time. After a fork the child process may call them as well, or
   gets an error that explains why it cannot.
@@ -59,6 +62,7 @@ from tenure.core.operations import (
     Reaped,
     Scheduled,
     Schema,
+    Settled,
     Settlement,
     Slot,
     Stats,
@@ -112,12 +116,13 @@ class Claiming(Protocol):
 
         A held lease then expires `lease` seconds from now, or at its previous expiry if that is later. A progress of
         None keeps the stored progress. The result says whether the job is held, held with a cancel request, or lost. A
-        lost job does not change.
+        lost job does not change. Neither does a job that another transaction has locked (*busy*), nor a row whose table
+        rejects the write (*rejected*).
         """
         ...
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """End claims. Return True for a settlement that landed, False for a lost one.
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+        """End claims. Return True for a settlement that landed, False for a lost one, or why it is `Unsettled`.
 
         All fields of the job change at once. If the job has a cancel request, it becomes cancelled instead of the state
         in the settlement, unless this state is completed. A job cancelled in this way also keeps its `run_at`, while
@@ -131,7 +136,7 @@ class Claiming(Protocol):
         """
         ...
 
-    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[Sequence[Settled], Claimed]:
         """Settle, then claim, in the same transaction and round trip.
 
         If all settlements are completions and the claim has a hint, the two cannot affect each other. A store may then
@@ -296,7 +301,7 @@ class TransactionOperations(Protocol):
         """Extend as `Claiming.extend` does."""
         ...
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
         """Settle as `Claiming.settle` does."""
         ...
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tenure.backends.protocol import Claiming, TransactionOperations
 from tenure.backends.shared import process
-from tenure.client.keeper import Keeper, Lease, ticks
+from tenure.client.keeper import Keeper, Lease
+from tenure.client.settling import BUSY_TIMEOUT, extend, settle, unsettled_text
 from tenure.client.transaction import Transaction, require_transactional
 from tenure.core import checks, transitions
 from tenure.core.answers import Answer
@@ -19,7 +20,17 @@ from tenure.core.checks import Seconds, reject_unknown_options
 from tenure.core.error_summary import summarize_exception
 from tenure.core.job import Job, Outcome, Progress, State
 from tenure.core.log_fields import job_log_fields
-from tenure.core.operations import Extension, Hold, HoldStatus, Query, Settlement, check_lease
+from tenure.core.operations import (
+    BUSY,
+    Extension,
+    Hold,
+    HoldStatus,
+    Query,
+    Settled,
+    Settlement,
+    Unsettled,
+    check_lease,
+)
 from tenure.core.payload import MAX_JSON_BYTES
 from tenure.errors import ClaimLost, ConfigurationError, InvalidPayload, StoreUnavailable, TenureError
 
@@ -130,11 +141,13 @@ class Claim:
         """Whether this process made the claim. A forked child does not hold its parent's claims."""
         return process.current_process() is self._process
 
-    def record_settlement(self, settlement: Settlement, *, landed: bool) -> None:
+    def record_settlement(self, settlement: Settlement, settled: Settled) -> None:
         """Record the store's response to a settlement of this claim."""
         self.unconfirmed = self._joined_transaction = None
-        if landed:
+        if settled:
             self._outcome = settlement.outcome
+        elif isinstance(settled, Unsettled) and settled.is_failed:
+            self._outcome = Outcome.FAILED
         self._holder.keeper.end(self.lease)
 
     def settlement_for_error(self, error: BaseException | None) -> Settlement:
@@ -364,7 +377,7 @@ class Claim:
                 (landed,) = transaction.settle([settlement])
             if not landed:
                 raise self.lost_error()
-            self.record_settlement(settlement, landed=True)
+            self.record_settlement(settlement, settled=True)
             self._joined_transaction = transaction
 
     def _is_held_in(self, transaction: TransactionOperations) -> bool:
@@ -383,22 +396,36 @@ class Claim:
             self.require_held()
             is_first = self.unconfirmed in (None, settlement)
             self.unconfirmed = settlement
-            (landed,) = self._holder.store.settle([settlement])
-            self.record_settlement(settlement, landed=landed)
-        if not landed:
+            (settled,) = settle(self._holder.store, [settlement])
+            if not isinstance(settled, Unsettled) or not settled.may_retry:
+                self.record_settlement(settlement, settled)
+        if isinstance(settled, Unsettled):
+            error = StoreUnavailable if settled is BUSY else ConfigurationError
+            raise error(unsettled_text(settlement, settled))
+        if not settled:
             raise self.lost_error(
                 TAKEN_OVER if is_first else f"{TAKEN_OVER}, or an earlier settlement without a response was recorded"
             )
 
     def _extend(self, lease: float, progress: Progress | None = None) -> None:
         self.require_held()
-        sent_at = ticks()
-        extension = Extension(hold=self.lease.hold, lease=lease, progress=progress)
-        (status,) = self._holder.store.extend([extension])
-        self._holder.keeper.record_extension(self.lease, status, sent_at, lease)
+        keeper, extension = self._holder.keeper, Extension(hold=self.lease.hold, lease=lease, progress=progress)
+        is_kept = self.lease.keep_count > 0
+        sent_at, status = extend(self._holder.store, extension, 0.0 if is_kept else BUSY_TIMEOUT)
+        keeper.record_extension(self.lease, status, sent_at, lease)
         if self.lease.is_over:
-            self._holder.keeper.end(self.lease)
+            keeper.end(self.lease)
             raise self.lost_error()
+        if status is HoldStatus.REJECTED:
+            raise ConfigurationError(f"row {self.id!r}: the table rejects the extension of the lease; see the log")
+        if status is HoldStatus.BUSY and not is_kept:
+            raise StoreUnavailable(
+                f"lease of job {self.id!r} not extended: another transaction has locked the job; end that transaction, "
+                "and retry"
+            )
+        if status is HoldStatus.BUSY and progress is not None:
+            # Often the caller's own transaction has locked the row. The keeper retries until the lock is released.
+            keeper.report(self.lease, progress)
 
     def verify(self) -> None:
         """Extend a claim made elsewhere once, to verify that it is held and to learn its deadline."""

@@ -6,9 +6,10 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from tenure.client.claim import Claim, Holder
+from tenure.client.settling import settle, unsettled_text
 from tenure.core.job import Outcome
 from tenure.core.log_fields import job_log_fields
-from tenure.core.operations import LARGEST_BATCH, Query
+from tenure.core.operations import LARGEST_BATCH, Query, Unsettled
 from tenure.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -74,14 +75,17 @@ class ClaimsOf(list[C], Generic[C]):
         settlements = [
             claim.unconfirmed or claim.settlement_for_error(error if claim is blamed else None) for claim in rest
         ]
-        for claim, settlement, landed in zip(rest, settlements, self._holder.store.settle(settlements), strict=True):
+        results = settle(self._holder.store, settlements)
+        for claim, settlement, settled in zip(rest, settlements, results, strict=True):
             if claim.result is not None and settlement.outcome is Outcome.RELEASED:
                 log.warning(
                     "job %s released although a result is set: use `with claim:` to complete the job",
                     claim.id,
                     extra=job_log_fields(claim.job),
                 )
-            claim.record_settlement(settlement, landed=landed)
+            claim.record_settlement(settlement, settled)
+            if isinstance(settled, Unsettled):
+                log.error("%s", unsettled_text(settlement, settled), extra=job_log_fields(claim.job))
 
 
 class Claims(ClaimsOf[Claim]):

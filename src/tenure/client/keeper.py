@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from tenure.core.job import Job, Progress
@@ -26,6 +26,14 @@ IDLE_THREAD_TTL = 5.0
 
 PROGRESS_INTERVAL = 0.2
 """Seconds between two progress updates of a job; only the latest progress is sent."""
+
+RETRY_FRACTION = 1 / 20
+"""Fraction of a lease after which a failed extension is retried."""
+
+BLOCKED_WARNING_FRACTION = 1 / 2
+"""Fraction of a lease after which the keeper warns of a job that another transaction keeps locked."""
+
+BLOCKED = "another transaction has locked the job, or its table rejects the write"
 
 Extend = Callable[[Sequence[Extension]], list[HoldStatus]]
 Ticks = Callable[[], float]
@@ -46,6 +54,7 @@ class Lease:
         "cancel_requested",
         "due_at",
         "hold",
+        "is_blocked",
         "is_over",
         "is_verified",
         "job",
@@ -74,6 +83,7 @@ class Lease:
         self.due_at = sent_at + length / 3
         self.cancel_requested = False
         self.is_over = False
+        self.is_blocked = False
         self.is_verified = True
         self.keep_count = 0
         self.progress: Progress | None = None
@@ -98,6 +108,10 @@ class Lease:
         """Record the response to an extension that was sent at `sent_at`."""
         if status is HoldStatus.LOST:
             self.is_over = True
+            return
+        self.is_blocked = status in {HoldStatus.BUSY, HoldStatus.REJECTED}
+        if self.is_blocked:
+            self.due_at = sent_at + self.length * RETRY_FRACTION
             return
         self.is_verified = True
         self.cancel_requested = self.cancel_requested or status is HoldStatus.CANCEL_REQUESTED
@@ -198,7 +212,9 @@ class Keeper:
             kept = list(self._kept.values())
         for lease in kept:
             if now >= lease.valid_until:
-                self._handle_loss(lease, "the lease could not be extended in time")
+                self._handle_loss(
+                    lease, f"the lease could not be extended in time{f': {BLOCKED}' if lease.is_blocked else ''}"
+                )
         # Include leases that are nearly due: the keeper then soon extends leases of separate claims in one batch.
         due = [lease for lease in kept if lease.due_at - lease.length / 6 <= now < lease.valid_until]
         if any(now >= lease.due_at for lease in due):
@@ -230,18 +246,23 @@ class Keeper:
         except Exception as exc:  # noqa: BLE001 - the keeper thread must survive any error and retry
             self._log_failure(exc, len(leases))
             for lease in leases:
-                lease.due_at = self._ticks() + lease.length / 20
+                lease.due_at = self._ticks() + lease.length * RETRY_FRACTION
             return
         self._is_failing = False
         for lease, extension, status in responses:
             with self._lock:
                 was_cancel_requested = lease.cancel_requested
                 lease.record_extension(status, sent_at, lease.length)
-                if lease.progress is extension.progress:
+                if lease.progress is extension.progress and status is not HoldStatus.BUSY:
                     lease.progress = None
-                if lease.progress is not None:
+                if status is HoldStatus.REJECTED and extension.progress is not None:
+                    # The table may have rejected the progress: extend without it.
+                    lease.due_at = sent_at
+                elif lease.progress is not None and not lease.is_blocked:
                     lease.due_at = sent_at + PROGRESS_INTERVAL
-            if lease.is_over:
+            if status is HoldStatus.BUSY:
+                self._warn_if_blocked_long(lease, sent_at)
+            elif lease.is_over:
                 self._handle_loss(lease, "another claim, a reaper or an operator took the job")
             elif lease.cancel_requested and not was_cancel_requested and lease.on_lost_or_cancelled is not None:
                 lease.on_lost_or_cancelled(lease)
@@ -259,14 +280,24 @@ class Keeper:
         else:
             log.error("leases not extended, retrying", exc_info=exc, extra={"leases": number})
 
+    def _warn_if_blocked_long(self, lease: Lease, now: float) -> None:
+        """Log once that a lease cannot be extended."""
+        warns_at = lease.sent_at + lease.length * BLOCKED_WARNING_FRACTION
+        if warns_at <= now < warns_at + lease.length * RETRY_FRACTION:
+            log.warning(
+                "lease of job %s not extended: %s; the claim is lost in %.0f s",
+                lease.hold.id,
+                BLOCKED,
+                lease.valid_until - now,
+                extra=_log_fields(lease),
+            )
+
     def _handle_loss(self, lease: Lease, why: str) -> None:
         with self._lock:
             # The claim was settled meanwhile: nothing is lost.
             if self._kept.pop(id(lease), None) is None:
                 return
-        hold = lease.hold
-        known = {"job": hold.id, "fence": hold.fence} if lease.job is None else job_log_fields(lease.job)
-        log.warning("claim of job %s lost: %s", hold.id, why, extra=known)
+        log.warning("claim of job %s lost: %s", lease.hold.id, why, extra=_log_fields(lease))
         if lease.on_lost_or_cancelled is not None:
             lease.on_lost_or_cancelled(lease)
 
@@ -287,3 +318,8 @@ class Keeper:
         """Drop the parent's leases and thread: a forked child has neither, and the copied lock may be held."""
         if self._process != os.getpid():
             self._reset()
+
+
+def _log_fields(lease: Lease) -> Mapping[str, object]:
+    hold = lease.hold
+    return {"job": hold.id, "fence": hold.fence} if lease.job is None else job_log_fields(lease.job)

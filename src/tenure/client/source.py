@@ -16,6 +16,7 @@ from tenure.backends.protocol import SWEEP, Claiming
 from tenure.client.claim import Claim, Holder, claim_lost
 from tenure.client.identity import default_worker_name, new_token
 from tenure.client.keeper import Keeper, Lease, ticks
+from tenure.client.settling import settle
 from tenure.core import checks
 from tenure.core.backoff import Backoff
 from tenure.core.checks import Seconds
@@ -160,7 +161,7 @@ class Source(ABC, Generic[S, C]):
     def _claims_for_jobs(self, holder: Holder, jobs: Sequence[Job], request: ClaimRequest, sent_at: float) -> Any:
         holds = [Hold(id=job.id, fence=job.fence, token=request.token) for job in jobs]
         if self._is_closed and holds:
-            holder.store.settle([build_release(hold) for hold in holds])
+            settle(holder.store, [build_release(hold) for hold in holds])
             raise StoreUnavailable(self.closed_message)
         leases = [Lease(hold, request.lease, sent_at, job=job) for hold, job in zip(holds, jobs, strict=True)]
         claims = [self._build_claim(holder, job, lease) for job, lease in zip(jobs, leases, strict=True)]

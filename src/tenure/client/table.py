@@ -14,6 +14,7 @@ from tenure.client.jobs import Jobs
 from tenure.client.keeper import Lease
 from tenure.client.row import Row, row_factory_for
 from tenure.client.row_claim import DoneIf, TableClaim, TableClaims, TableContext
+from tenure.client.settling import settle
 from tenure.client.source import Source, batches_of, request_of
 from tenure.client.worker_options import WorkerOptions
 from tenure.core import checks
@@ -52,6 +53,7 @@ class TableOptions(TypedDict, total=False):
     id: str | Sequence[str]
     schema: str | None
     columns: Columns | None
+    select: str | Sequence[str] | None
     states: StateWords | None
     order_by: str | Sequence[str] | None
     where: str | None
@@ -83,6 +85,7 @@ class Table(Source[TableStore, TableClaim[R]], Generic[R]):
     - `name` is the table, optionally with its schema: `"shop.orders"`.
     - `id` is the key column, or several.
     - `columns` maps roles to columns; `states` maps states to the values of the state column.
+    - `select` are the columns that a claim reads beside the key, by default all. Use it if rows have large columns.
     - `where` is the SQL condition of the rows to process; `params` are the values of its `:name` parameters.
     - `order_by` is the order in which rows are claimed.
     - `done_if` is a SQL condition, or a function of the row, that is true when the work of a row is done. A worker
@@ -112,6 +115,7 @@ class Table(Source[TableStore, TableClaim[R]], Generic[R]):
         id: str | Sequence[str] = "id",
         schema: str | None = None,
         columns: Columns | None = None,
+        select: str | Sequence[str] | None = None,
         states: StateWords | None = None,
         order_by: str | Sequence[str] | None = None,
         where: str | None = None,
@@ -136,6 +140,7 @@ class Table(Source[TableStore, TableClaim[R]], Generic[R]):
             id=id,
             schema=schema,
             columns=columns,
+            select=select,
             states=states,
             order_by=order_by,
             where=where,
@@ -365,7 +370,7 @@ class Table(Source[TableStore, TableClaim[R]], Generic[R]):
             try:
                 self._row_factory.require_fields(claim.job.payload)
             except ConfigurationError:
-                holder.store.settle([build_release(each.lease.hold) for each in claims])
+                settle(holder.store, [build_release(each.lease.hold) for each in claims])
                 raise
         return TableClaims(holder, claims)
 

@@ -90,7 +90,7 @@ class Transaction:
             self._keeper.end(claim.lease)
             raise claim.lost_error()
         if completion is not None:
-            claim.record_settlement(completion, landed=True)
+            claim.record_settlement(completion, settled=True)
 
     def _lock_if_held(self, connection: object) -> bool:
         """Return whether the job is held, and lock it until the end of the transaction."""

@@ -129,6 +129,10 @@ class HoldStatus(StrEnum):
     HELD = "held"
     CANCEL_REQUESTED = "cancel requested"
     LOST = "lost"
+    BUSY = "busy"
+    """Another transaction has locked the job. Nothing changed; send the extension again."""
+    REJECTED = "rejected"
+    """The user's table rejects the write. Nothing changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,32 @@ class Settlement:
     result: str | None = None
     result_dropped: bool = False
     found_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """The result of a settlement that neither landed nor was lost. False as a condition.
+
+    Without a `rejection`, another transaction has locked the job. The `rejection` is the message with which the user's
+    table rejected the write; `is_failed` tells whether the row failed with this message instead.
+
+    With `may_retry`, nothing changed, and the same settlement may land later: send it again. Without it, the row has
+    failed, or its table rejects this too, and the row stays running until its lease expires.
+    """
+
+    rejection: str | None = None
+    is_failed: bool = False
+    may_retry: bool = False
+
+    def __bool__(self) -> bool:
+        return False
+
+
+BUSY = Unsettled(may_retry=True)
+"""Another transaction has locked the job."""
+
+Settled = bool | Unsettled
+"""The result of a settlement: True if it landed, False if the claim is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +277,12 @@ class Purge:
         checks.integer("limit", self.limit, 1, LARGEST_BATCH)
 
 
-StatsColumn = Literal["due", "scheduled", "running", "completed", "failed", "cancelled", "recovered", "prevented"]
+STUCK_AFTER = 120.0
+"""Seconds after the end of its lease from which a running row counts as stuck: any worker would have reaped it."""
+
+StatsColumn = Literal[
+    "due", "scheduled", "running", "completed", "failed", "cancelled", "recovered", "prevented", "stuck"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +291,8 @@ class StatsRow:
 
     `recovered` and `prevented` count completed rows of a table. `recovered`: the holder died after the work was done,
     and the reap step found the output. `prevented`: the next holder found the output before it ran the handler.
+    `stuck` counts running rows of a table whose lease expired `STUCK_AFTER` seconds ago or earlier: no worker claims
+    from the table, or the table rejects every end of these claims.
     """
 
     queue: str
@@ -269,6 +306,7 @@ class StatsRow:
     oldest_due_at: datetime | None = None
     recovered: int = 0
     prevented: int = 0
+    stuck: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

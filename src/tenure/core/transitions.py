@@ -157,6 +157,14 @@ def build_cancellation(hold: Hold, why: str | None = None) -> Settlement:
     return _settlement(hold, Outcome.CANCELLED, error=why)
 
 
+def build_rejection(settlement: Settlement, reason: str) -> Settlement:
+    """Settle as failed, because the user's table rejected the settlement. Final: the work may have been done."""
+    error = f"the table rejected the outcome {settlement.outcome.value!r}: {reason}"
+    if settlement.error is not None:
+        error = f"{error}\n{settlement.error}"
+    return _settlement(settlement.hold, Outcome.FAILED, state=State.FAILED, error=error)
+
+
 def build_answer_settlement(hold: Hold, job: Job, answer: Answer, *, backoff: Backoff, random: Random) -> Settlement:
     """Return the settlement for an answer of the handler."""
     match answer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tenure.backends.memory import Memory
 from tenure.core.job import JobRecord
-from tenure.core.operations import Enqueued, Extension, HoldStatus, Settlement
+from tenure.core.operations import Enqueued, Extension, HoldStatus, Settled, Settlement
 from tenure.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ImmediateTransaction:
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return self.store.extend(extensions)
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
         return self.store.settle(settlements)
 
     def is_open(self) -> bool:

@@ -15,9 +15,10 @@ from itertools import groupby
 
 from tenure.client.keeper import Lease, ticks
 from tenure.client.run import Run, StopReason
+from tenure.client.settling import unsettled_text
 from tenure.core.job import Outcome
 from tenure.core.log_fields import job_log_fields
-from tenure.core.operations import LARGEST_BATCH, Settlement
+from tenure.core.operations import BUSY, LARGEST_BATCH, Settlement, Unsettled
 from tenure.core.transitions import build_release
 from tenure.errors import StoreUnavailable
 from tenure.worker.prefetch import Prefetch
@@ -84,6 +85,7 @@ class Claimer:
         self._skips_grace = False
         self._last_round_trip_at = ticks()
         self._ended_since_trip = 0
+        self._logged_rejection: str | None = None
         if len(sources) > 1:
             for source in sources:
                 source.use_request_thread(self._wakeup.set)
@@ -165,6 +167,9 @@ class Claimer:
             self._release_buffered()
         claim_limit = self._claim_limit()
         ready = [source for source in self._sources if not source.retry_delay(now)]
+        for source in ready:
+            if now >= source.resend_at:
+                source.resend_busy()
         unsent = sum(len(source.unsent) for source in ready)
         may_have_jobs = any(
             source.may_have_jobs and source.types_to_claim(is_loop_blocked=self.is_loop_blocked) for source in ready
@@ -190,8 +195,9 @@ class Claimer:
         return not any(source.has_pending for source in self._sources)
 
     def _shortest_retry_delay(self, now: float) -> float:
-        """Return the seconds until the next retry of an unavailable source."""
-        return min((delay for source in self._sources if (delay := source.retry_delay(now))), default=MAX_IDLE_WAIT)
+        """Return the seconds until the next retry of a source, at most `MAX_IDLE_WAIT`."""
+        delays = (min(source.retry_delay(now) or math.inf, source.resend_at - now) for source in self._sources)
+        return max(0.0, min([MAX_IDLE_WAIT, *delays]))
 
     def _claim_limit(self) -> int:
         """Return how many jobs to claim now."""
@@ -226,7 +232,9 @@ class Claimer:
                 if request.claim_request is not None and response.claimed is not None:
                     runs += self._build_runs(source, request, response)
                     claimed.append(source)
-                self._record_settled(source.unconfirmed, response)
+                busy = self._record_settled(source.unconfirmed, response)
+                if busy:
+                    source.defer_busy(busy)
             self._end_leases(source)
         if claimed:
             self._start_unexpired(runs)
@@ -304,10 +312,12 @@ class Claimer:
         if response is None:
             self._release(runs)
             return
-        self._record_settled(list(zip(runs, settlements, strict=True)), response)
-        self._log_ended_runs(runs)
-        self._quarantine.remove(runs)
-        source.keeper.end(*(run.lease for run in runs))
+        busy = self._record_settled(list(zip(runs, settlements, strict=True)), response)
+        self._release(busy)
+        ended = [run for run in runs if run not in busy]
+        self._log_ended_runs(ended)
+        self._quarantine.remove(ended)
+        source.keeper.end(*(run.lease for run in ended))
 
     def _on_lost_or_cancelled(self, lease: Lease) -> None:
         """Stop a handler whose claim is lost or cancelled. The keeper thread calls this."""
@@ -315,20 +325,29 @@ class Claimer:
         if run is not None:
             self._interrupt(run, StopReason.LOST if lease.is_lost else StopReason.CANCEL)
 
-    def _record_settled(self, unconfirmed: Sequence[tuple[Run, Settlement | None]], response: Response) -> None:
-        settled = iter(response.settled)
+    def _record_settled(self, unconfirmed: Sequence[tuple[Run, Settlement | None]], response: Response) -> list[Run]:
+        """Record the results of settlements; return the runs whose settlement has to be sent again."""
+        results = iter(response.settled)
         outcomes: list[Outcome] = []
+        busy: list[Run] = []
         for run, settlement in unconfirmed:
             if settlement is None:
                 continue
-            if next(settled):
+            settled = next(results)
+            if settled:
                 run.record_outcome(settlement.outcome)
                 outcomes.append(settlement.outcome)
                 self.summary.prevented += settlement.found_done
+            elif isinstance(settled, Unsettled) and settled.may_retry and (settled is BUSY or not run.lease.is_lost):
+                busy.append(run)
+                self._log_rejection(settlement, settled)
+            elif isinstance(settled, Unsettled):
+                self._record_rejected(run, settlement, settled)
             else:
                 self._record_lost(run)
         for outcome, same in groupby(outcomes):
             self.summary.record(outcome, len(list(same)))
+        return busy
 
     def _end_leases(self, source: WorkSource) -> None:
         """Stop extending the leases of runs whose settlement the store has confirmed."""
@@ -345,6 +364,20 @@ class Claimer:
             self._started_jobs.remove(run for run, _ in source.unconfirmed)
         self._ended_since_trip += len(source.unconfirmed)
         source.unconfirmed = []
+
+    def _log_rejection(self, settlement: Settlement, unsettled: Unsettled) -> None:
+        """Log why a settlement is sent again, once for each reason. A locked job is not worth a line."""
+        if unsettled.rejection not in {None, self._logged_rejection}:
+            self._logged_rejection = unsettled.rejection
+            log.error("%s", unsettled_text(settlement, unsettled))
+
+    def _record_rejected(self, run: Run, settlement: Settlement, unsettled: Unsettled) -> None:
+        if unsettled.is_failed:
+            run.record_outcome(Outcome.FAILED)
+            self.summary.record(Outcome.FAILED)
+        else:
+            self.summary.unrecorded += 1
+        log.error("%s", unsettled_text(settlement, unsettled), extra=job_log_fields(run.job))
 
     def _record_lost(self, run: Run) -> None:
         self.summary.lost += 1
@@ -382,7 +415,7 @@ class Claimer:
         # `until` is called each time: `stop` may shorten the time of a quiet worker.
         while self._run_queue.running and not self._skips_grace and (now := ticks()) < until():
             self.last_iteration_at = now
-            if any(source.has_pending and not source.retry_delay(now) for source in self._sources):
+            if any(source.has_request(now) for source in self._sources):
                 self._round_trip(0)
             else:
                 self._wakeup.wait(min(MAX_IDLE_WAIT, self._shortest_retry_delay(now), max(0.0, until() - ticks())))
@@ -395,7 +428,7 @@ class Claimer:
         ends_at = ticks() + INTERRUPT_TIMEOUT
         self._wait_for_handlers(lambda: ends_at)
         self._abandoned.update(self._run_queue.abandon_all())
-        ended = {run for source in self._sources for run, _ in (*source.unconfirmed, *source.unsent)}
+        ended = {run for source in self._sources for run in source.unrecorded}
         runs = [run for run in self._abandoned if run not in ended]
         self._release(runs)
         for run in runs:
@@ -408,13 +441,13 @@ class Claimer:
     def _send_final_settlements(self) -> None:
         until = ticks() + FINAL_SETTLE_TIMEOUT
         while any(source.has_pending for source in self._sources) and (now := ticks()) < until:
-            if all(source.retry_delay(now) for source in self._sources if source.has_pending):
+            if not any(source.has_request(now) for source in self._sources):
                 time.sleep(self._shortest_retry_delay(now))
             self._round_trip(0)
-        unrecorded = [run for source in self._sources for run, _ in (*source.unconfirmed, *source.unsent)]
+        unrecorded = [run for source in self._sources for run in source.unrecorded]
         if unrecorded:
             self.summary.unrecorded += len(unrecorded)
-            log.error("store unavailable while stopping; job outcomes not recorded: %s", len(unrecorded))
+            log.error("store unavailable or jobs locked while stopping; job outcomes not recorded: %s", len(unrecorded))
             for run in unrecorded:
                 log.warning(
                     "outcome of job %s not recorded; it runs again after its lease expires",

@@ -18,7 +18,7 @@ from tenure.client.run import Run
 from tenure.client.table import RowTask
 from tenure.core.job import Job, Outcome
 from tenure.core.log_fields import job_log_fields
-from tenure.core.operations import Claimed, ClaimRequest, Settlement
+from tenure.core.operations import Claimed, ClaimRequest, Settled, Settlement
 from tenure.errors import ConfigurationError
 from tenure.tasks.registry import Block
 from tenure.worker.handler import Handler, build_lease
@@ -46,10 +46,10 @@ class DoneCheckingTable:
     def claim(self, request: ClaimRequest) -> Claimed:
         return self._check_done(self._store.claim(request))
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]:
         return self._store.settle(settlements)
 
-    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[Sequence[Settled], Claimed]:
         settled, claimed = self._store.exchange(settlements, request)
         return settled, self._check_done(claimed)
 

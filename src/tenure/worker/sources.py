@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tenure.backends.shared.isolation import StatementRejected
+from tenure.backends.tables.protocol import TableStore
 from tenure.client.aio.source import AsyncSource
 from tenure.client.identity import new_token
 from tenure.client.jobs import Jobs
@@ -86,7 +88,7 @@ def _build_table_source(index: int, table: Table[Any], settings: WorkerSettings)
     for job in store.find(Query(limit=1)).jobs:
         table._row_factory.require_fields(job.payload)
         if checks_done:
-            store.already_done([job.id])
+            _check_done_if(store, job.id)
     return TableSource(
         index=index,
         store=store,
@@ -95,6 +97,15 @@ def _build_table_source(index: int, table: Table[Any], settings: WorkerSettings)
         handlers={table.name: handler},
         claim_request=_build_claim_request(settings, None, table._lease),
     )
+
+
+def _check_done_if(store: TableStore, id: str) -> None:
+    """Raise if the `done_if` of a table is invalid. A `done_if` that fails only for this row is no reason to stop."""
+    try:
+        store.already_done([id])
+    except StatementRejected as exc:
+        if exc.is_invalid:
+            raise
 
 
 def _build_claim_request(settings: WorkerSettings, queues: tuple[str, ...] | None, lease: float) -> ClaimRequest:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tenure.client.keeper import ticks
-from tenure.core.operations import Claimed, ClaimRequest, Settlement
+from tenure.core.operations import Claimed, ClaimRequest, Settled, Settlement
 from tenure.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    settled: list[bool]
+    settled: Sequence[Settled]
     claimed: Claimed | None
 
 
@@ -40,9 +40,11 @@ class ClaimsAndSettles(Protocol):
 
     def claim(self, request: ClaimRequest) -> Claimed: ...
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]: ...
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settled]: ...
 
-    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]: ...
+    def exchange(
+        self, settlements: Sequence[Settlement], request: ClaimRequest
+    ) -> tuple[Sequence[Settled], Claimed]: ...
 
 
 class RetryingStore:

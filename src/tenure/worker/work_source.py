@@ -4,8 +4,9 @@ Each source has its own requests and its own keeper; with several sources, also 
 is resent after a back-off. Meanwhile the worker continues with the other sources.
 """
 
+import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from tenure.backends.protocol import Claiming
@@ -20,6 +21,9 @@ from tenure.worker.store_retry import ClaimsAndSettles, Request, Response, Retry
 HINT_TTL = 0.8
 """Seconds for which claims continue where the last one stopped. Then one claim scans from the start: a job that became
 due behind that position waits for at most a second."""
+
+MIN_BUSY_DELAY, MAX_BUSY_DELAY = 0.002, 0.25
+"""Seconds after which the settlement of a job that another transaction has locked is sent again; doubled each time."""
 
 RESPONSE_CHECK_INTERVAL = 1.0
 """Seconds between two checks for the response of a request in flight."""
@@ -45,10 +49,17 @@ class WorkSource:
         self.claim_request = claim_request
         self.may_have_jobs = True
         """Whether the source may have jobs to claim."""
+        self.found_jobs = False
+        """Whether a claim found jobs since the poller was armed."""
         self.unsent: deque[tuple[Run, Settlement | None]] = deque()
         """Ended runs whose settlement has not been sent. None: the handler settled the run itself, or lost it."""
         self.unconfirmed: list[tuple[Run, Settlement | None]] = []
         """Ended runs whose settlement was sent and is not confirmed yet."""
+        self.busy: list[tuple[Run, Settlement | None]] = []
+        """Ended runs whose settlement is sent again at `resend_at`, for example because the job is locked."""
+        self.resend_at = math.inf
+        self._deferred_at = -math.inf
+        self._busy_delay = MIN_BUSY_DELAY
         self._retrying_store = RetryingStore(endpoint)
         self._request_thread: RequestThread | None = None
         self._all_types = tuple(handlers)
@@ -76,7 +87,34 @@ class WorkSource:
     @property
     def has_pending(self) -> bool:
         """Whether a request is outstanding or settlements are still to be sent."""
-        return self._outstanding is not None or bool(self.unsent)
+        return self._outstanding is not None or bool(self.unsent) or bool(self.busy)
+
+    def defer_busy(self, runs: Collection[Run]) -> None:
+        """Send the settlements of these runs again later, for example because other transactions lock the jobs."""
+        self.busy += [ended for ended in self.unconfirmed if ended[0] in runs]
+        self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in runs]
+        now = ticks()
+        is_repeated = now - self._deferred_at < 2 * MAX_BUSY_DELAY
+        self._busy_delay = min(2 * self._busy_delay, MAX_BUSY_DELAY) if is_repeated else MIN_BUSY_DELAY
+        self._deferred_at = now
+        # Later deferrals must not postpone earlier ones.
+        self.resend_at = min(self.resend_at, now + self._busy_delay)
+
+    def resend_busy(self) -> None:
+        """Queue the deferred settlements."""
+        self.unsent.extendleft(reversed(self.busy))
+        self.busy, self.resend_at = [], math.inf
+
+    def has_request(self, now: float) -> bool:
+        """Return whether there is a request to send now."""
+        if now >= self.resend_at:
+            self.resend_busy()
+        return (self._outstanding is not None or bool(self.unsent)) and not self.retry_delay(now)
+
+    @property
+    def unrecorded(self) -> list[Run]:
+        """The ended runs whose settlement the store has not confirmed."""
+        return [run for run, _ in (*self.unconfirmed, *self.unsent, *self.busy)]
 
     def is_retry_due(self, now: float) -> bool:
         """Whether a failed request is due to be resent."""
@@ -135,6 +173,7 @@ class WorkSource:
         """Return the runs of the claimed jobs, and store the hint for the next claim."""
         jobs, handlers = claimed.jobs, self.handlers
         # A short batch means that no job is left beyond it: scan from the start next time.
+        self.found_jobs = self.found_jobs or bool(jobs)
         self._hint = claimed.hint if len(jobs) >= claim_request.limit else None
         # With a hint the claim did not scan everything.
         self.may_have_jobs = len(jobs) >= claim_request.limit or claim_request.hint is not None

@@ -2,20 +2,24 @@
 
 from asyncio import AbstractEventLoop
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 from tenure.backends.postgres import claim, enqueue, read, schedule, settle
 from tenure.backends.postgres import move as move_operations
 from tenure.backends.postgres.address import address_of
+from tenure.backends.postgres.batch_limit import BatchLimit
 from tenure.backends.postgres.caller_transaction import PostgresTransactionOperations
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.encoding import array, microseconds, optional_array
+from tenure.backends.postgres.errors import INVALID_STATEMENT_CLASSES, rejections_raised
 from tenure.backends.postgres.explain import explain
 from tenure.backends.postgres.job_waiter import JobWaiter
 from tenure.backends.postgres.maintenance import Maintenance
 from tenure.backends.postgres.pipeline import BoundQuery, QueryValues
 from tenure.backends.protocol import SWEEP, StoreClock
+from tenure.backends.shared.isolation import StatementRejected, settle_isolated
 from tenure.core.job import JobRecord, State
 from tenure.core.operations import (
     SILENT_WORKER_TTL,
@@ -35,6 +39,7 @@ from tenure.core.operations import (
     Reaped,
     Scheduled,
     Schema,
+    Settled,
     Settlement,
     Slot,
     Stats,
@@ -56,6 +61,7 @@ class PostgreSQL:
         self.database = Database(address_of(url, shown or url), clock=clock)
         self._maintenance = Maintenance(self.database)
         self._waiter = JobWaiter(self.database)
+        self._batch_limit = BatchLimit(self.database.address.timeout)
 
     def enqueue(self, records: Sequence[JobRecord]) -> list[Enqueued]:
         enqueued = enqueue.enqueue(self.database, records)
@@ -69,17 +75,33 @@ class PostgreSQL:
         return scheduled
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        return claim.claim(self.database, request)
+        return self._batch_limit.run(request, partial(claim.claim, self.database))
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return claim.extend(self.database, extensions)
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        landed = settle.settle(self.database, settlements)
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        settled = settle_isolated(settlements, self._settle)
         self._waiter.wake_for_settlements(settlements)
-        return landed
+        return settled
 
-    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
+    def _settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        with self._rejections_raised():
+            return settle.settle(self.database, settlements)
+
+    def _rejections_raised(self) -> AbstractContextManager[None]:
+        """Raise `StatementRejected` if the server rejects a job; not if the schema is missing or outdated."""
+        hint = f"check the constraints and triggers of {self.database.address.display_name}"
+        return rejections_raised(hint, ignored_classes=INVALID_STATEMENT_CLASSES)
+
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
+        try:
+            with self._rejections_raised():
+                return self._batch_limit.run(request, partial(self._exchange, settlements))
+        except StatementRejected:
+            return self.settle(settlements), self.claim(request)
+
+    def _exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
         batch = settle.SettleBatch(self.database, settlements)
         claim_queries = claim.queries(self.database, request)
         if batch.only_completes and len(settlements) >= CONCURRENT_SETTLE_MINIMUM and claim.skips_reaping(request):
@@ -88,7 +110,7 @@ class PostgreSQL:
             results = self.database.execute([*batch.queries, *claim_queries])
             settled, claimed = results[: len(batch.queries)], results[len(batch.queries) :]
         self._waiter.wake_for_settlements(settlements)
-        return batch.read_landed(settled), claim.read_outcome(self.database, request, claimed[-1])
+        return batch.read_settled(settled), claim.read_outcome(self.database, request, claimed[-1])
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
@@ -130,7 +152,9 @@ class PostgreSQL:
         self._waiter.wake(queues)
 
     def find(self, query: Query) -> Page:
-        return read.find(self.database, query)
+        if query.ids is not None:
+            return read.find(self.database, query)
+        return self._batch_limit.run(query, partial(read.find, self.database))
 
     def stats(self) -> Stats:
         return read.stats(self.database)

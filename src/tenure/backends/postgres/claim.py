@@ -18,7 +18,7 @@ from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.encoding import array, microseconds, optional_array, parse_timestamp
 from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.postgres.rows import JsonRow, decode_claimed_job, decode_job, progress_text
-from tenure.backends.postgres.settle import hold_values, lock_query, reap_expired_query, split_by_job
+from tenure.backends.postgres.settle import hold_values, reap_expired_query, split_by_job
 from tenure.backends.protocol import SWEEP
 from tenure.core.operations import Claimed, ClaimRequest, Extension, HoldStatus
 
@@ -91,17 +91,13 @@ def rows_of(columns: Sequence[Sequence[Any] | None]) -> list[JsonRow]:
 def extend(database: Database, extensions: Sequence[Extension]) -> list[HoldStatus]:
     statuses: list[HoldStatus] = []
     for part in split_by_job(extensions):
-        lock, extending = lock_query(database, part), _extend_query(database, part)
-        _, held = database.execute([lock, extending])
-        cancel_requested = dict(held)
-        statuses += [_hold_status(cancel_requested.get(number)) for number, _ in enumerate(part, start=1)]
+        ((extended, busy),) = database.execute([_extend_query(database, part)], is_for_leases=True)
+        found = dict.fromkeys(busy, HoldStatus.BUSY) | {
+            number: HoldStatus.CANCEL_REQUESTED if cancel_requested else HoldStatus.HELD
+            for number, cancel_requested in extended
+        }
+        statuses += [found.get(number, HoldStatus.LOST) for number, _ in enumerate(part, start=1)]
     return statuses
-
-
-def _hold_status(cancel_requested: bool | None) -> HoldStatus:  # noqa: FBT001
-    if cancel_requested is None:
-        return HoldStatus.LOST
-    return HoldStatus.CANCEL_REQUESTED if cancel_requested else HoldStatus.HELD
 
 
 def _hint_of(request: ClaimRequest) -> Hint | None:

@@ -48,7 +48,9 @@ class Database:
         self._clock = clock
         self.connector = Connector(address)
         self._migrations = Migrations(address, self.connector)
-        self._pool = Pool(address, self.connector, self._migrations)
+        self._pool = Pool(address, self.connector, self._migrations, limit=address.connections)
+        # Operations that use all connections of the pool must not cost a lease.
+        self._lease_pool = Pool(address, self.connector, self._migrations, limit=1)
         self.transactions = Transactions(address, self.connector)
         self._identity: str | None = None
 
@@ -60,14 +62,24 @@ class Database:
         """Return the time set by a test, or None to use the server's clock."""
         return None if self._clock is None else self._clock()
 
-    def execute(self, queries: Sequence[BoundQuery], *, may_repeat: bool = True) -> list[Any]:
-        """Run queries in one transaction and one round trip; return their results."""
+    def execute(
+        self,
+        queries: Sequence[BoundQuery],
+        *,
+        may_repeat: bool = True,
+        is_unique_checked: bool = False,
+        is_for_leases: bool = False,
+    ) -> list[Any]:
+        """Run queries in one transaction and one round trip; return their results.
+
+        `is_unique_checked`: see `errors.is_conflict`. `is_for_leases`: do not wait while all connections are in use.
+        """
 
         def in_one_round_trip() -> list[Any]:
-            with self._pool.connection() as connection:
+            with self._lease_connection() if is_for_leases else self._pool.connection() as connection:
                 return _query_results(connection, connection.execute(_with_commit(connection, queries)))
 
-        return self._retry(in_one_round_trip, may_repeat=may_repeat)
+        return self._retry(in_one_round_trip, may_repeat=may_repeat, is_unique_checked=is_unique_checked)
 
     def execute_concurrently(
         self, first: Sequence[BoundQuery], second: Sequence[BoundQuery]
@@ -108,7 +120,7 @@ class Database:
                 connection.execute([BoundQuery(COMMIT)])
                 return result
 
-        return self._retry(in_a_transaction, may_repeat=may_repeat)
+        return self._retry(in_a_transaction, may_repeat=may_repeat, is_unique_checked=True)
 
     def identity(self) -> str:
         """Return the identity of the store; the first call also ensures that its schema exists."""
@@ -156,8 +168,19 @@ class Database:
     def close(self) -> None:
         self.transactions.close()
         self._pool.close()
+        self._lease_pool.close()
 
-    def _retry(self, action: Callable[[], T], *, may_repeat: bool) -> T:
+    @contextmanager
+    def _lease_connection(self) -> Iterator[PipelineConnection]:
+        """Yield a free connection, or the connection reserved for leases if all others are in use."""
+        with self._pool.spare_connection() as spare:
+            if spare is not None:
+                yield spare
+                return
+        with self._lease_pool.connection() as connection:
+            yield connection
+
+    def _retry(self, action: Callable[[], T], *, may_repeat: bool, is_unique_checked: bool = False) -> T:
         ends_at = time.monotonic() + self.address.timeout
         collisions = 0
         pause = SHORTEST_RETRY_DELAY
@@ -167,15 +190,17 @@ class Database:
             except (psycopg.Error, OSError) as exc:
                 if errors.is_prepared_statement_error(exc):
                     self._pool.disable_prepare()
+                    self._lease_pool.disable_prepare()
                 collisions += 1
                 # The server may be restarting. If no connection ever succeeded, raise at once.
                 may_retry = (
                     errors.is_connection_lost(exc)
                     and may_repeat
-                    and self._pool.has_connected
+                    and (self._pool.has_connected or self._lease_pool.has_connected)
                     and time.monotonic() < ends_at
                 )
-                if not may_retry and not (errors.is_conflict(exc) and collisions < MOST_CONFLICTS):
+                is_conflict = errors.is_conflict(exc, is_unique_checked=is_unique_checked)
+                if not may_retry and not (is_conflict and collisions < MOST_CONFLICTS):
                     raise errors.translate_error(self.address, exc) from exc
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_RETRY_DELAY)

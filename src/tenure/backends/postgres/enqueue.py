@@ -51,7 +51,7 @@ def decide_and_store(database: Database, execute: Execute, records: Sequence[Job
 
 
 def _store_all(database: Database, records: Sequence[JobRecord]) -> list[Enqueued]:
-    taken, twice = database.execute(_insert_queries(database, records))
+    taken, twice = database.execute(_insert_queries(database, records), is_unique_checked=True)
     others = {records[number - 1].id for number in taken} | set(twice)
     return [Enqueued(id=record.id, created=record.id not in others) for record in records]
 

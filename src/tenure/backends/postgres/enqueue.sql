@@ -96,6 +96,30 @@ cross join lateral (
   offset 0
 ) holder;
 
+-- name: lock holders of keys
+-- Keep the queued jobs that hold the given keys from being claimed before the caller's transaction ends: such a job must
+-- not run without seeing what the caller commits. Claims lock `for update`, which conflicts with this lock.
+-- Jobs are locked in the order of their ids, as by all other statements.
+select count(*)
+from (
+  select
+  from {schema}.jobs job
+  where
+    job.id = any (array(
+      select holder.id
+      from unnest(cast(:queues as text[]), cast(:keys as text[])) as requested (queue, key)
+      cross join lateral (
+        select id
+        from {schema}.jobs
+        where queue = requested.queue and key = requested.key and key is not null and state = 'queued'
+        offset 0
+      ) holder
+    ))
+    and job.state = 'queued'
+  order by job.id
+  for key share
+) locked;
+
 -- name: probe finished
 -- Under repeatable read or serializable the snapshot misses jobs finished since. Inserting the new jobs into `finished`
 -- makes the server abort the transaction if an id exists there …

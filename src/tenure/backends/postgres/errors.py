@@ -1,26 +1,32 @@
 """Translate driver errors into errors that name the store and a remedy."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors
 
 from tenure.backends.postgres.address import Address
+from tenure.backends.postgres.pipeline import ResponseTimeout
+from tenure.backends.shared.isolation import StatementRejected
 from tenure.errors import ConfigurationError, SchemaOutdated, StoreUnavailable, TenureError
 
 PREPARED_STATEMENT_ERRORS = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 """A prepared statement is missing or already exists: a pooler gave us another session."""
 
-CONFLICT_ERRORS = (
-    errors.DeadlockDetected,
-    errors.SerializationFailure,
-    errors.UniqueViolation,
-    *PREPARED_STATEMENT_ERRORS,
-)
-"""The server aborted the transaction because of a concurrent one; it had no effect.
+CONFLICT_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, *PREPARED_STATEMENT_ERRORS)
+"""The server aborted the transaction because of a concurrent one; it had no effect."""
 
-Operations look for existing ids and keys first, so a unique violation means that a concurrent transaction was faster.
-"""
+SERVER_ERROR_CLASSES = ("08", "25", "28", "3D", "40", "53", "55006", "55P03", "57", "58", "F0")
+"""SQLSTATE classes of connections, logins, conflicts, resources and operators: they say nothing about a single row."""
+
+INVALID_STATEMENT_CLASSES = ("0A", "42", "55", "XX")
+"""SQLSTATE classes of errors that other values in the row do not cure: syntax, missing objects, unsupported features,
+objects in the wrong state, damaged data."""
+
+TOO_LARGE_ERRORS = (errors.ProgramLimitExceeded, errors.OutOfMemory)
+"""The response is too large: the server builds it as one text of at most 1 GiB."""
 
 MISSING_OBJECT_ERRORS = (
     errors.UndefinedTable,
@@ -71,8 +77,44 @@ def is_connection_lost(error: psycopg.Error | OSError) -> bool:
     return isinstance(error, OSError | STANDBY_ERROR)
 
 
-def is_conflict(error: psycopg.Error | OSError) -> bool:
-    return isinstance(error, CONFLICT_ERRORS)
+def is_conflict(error: psycopg.Error | OSError, *, is_unique_checked: bool) -> bool:
+    """Return whether a concurrent transaction caused the error.
+
+    With `is_unique_checked`, the operation looks for existing ids and keys first: a unique violation then means that a
+    concurrent transaction was faster.
+    """
+    return isinstance(error, CONFLICT_ERRORS) or (is_unique_checked and isinstance(error, errors.UniqueViolation))
+
+
+def is_too_large(error: TenureError) -> bool:
+    """Return whether the server could not build the response because it is too large."""
+    return isinstance(error.__cause__, TOO_LARGE_ERRORS)
+
+
+def is_timeout(error: TenureError) -> bool:
+    """Return whether the server did not respond in time."""
+    return isinstance(error.__cause__, errors.QueryCanceled | ResponseTimeout)
+
+
+@contextmanager
+def rejections_raised(hint: str, *, ignored_classes: tuple[str, ...] = ()) -> Iterator[None]:
+    """Raise `StatementRejected` if the server rejected a statement or one of its rows, and will reject it again."""
+    try:
+        yield
+    except TenureError as exc:
+        cause = exc.__cause__
+        if (
+            not isinstance(cause, psycopg.Error)
+            or cause.sqlstate is None
+            or cause.sqlstate.startswith((*SERVER_ERROR_CLASSES, *ignored_classes))
+            or isinstance(cause, errors.InsufficientPrivilege | STANDBY_ERROR)
+        ):
+            raise
+        raise StatementRejected(
+            f"the server rejected a statement: {reason_of(cause)}; {hint}",
+            reason=cause.diag.message_primary or reason_of(cause),
+            is_invalid=cause.sqlstate.startswith(INVALID_STATEMENT_CLASSES),
+        ) from cause
 
 
 def is_prepared_statement_error(error: psycopg.Error | OSError) -> bool:
@@ -154,8 +196,7 @@ def _server_message(error: BaseException) -> tuple[str | None, str]:
     return state, str(source).partition("\n")[0]
 
 
-def pool_exhausted_error(address: Address) -> StoreUnavailable:
+def pool_exhausted_error(address: Address, limit: int) -> StoreUnavailable:
     return StoreUnavailable(
-        f"all {address.connections} connections to {address.shown!r} were in use for {address.timeout:g} s; "
-        "raise '?connections='"
+        f"all {limit} connections to {address.shown!r} were in use for {address.timeout:g} s; raise '?connections='"
     )

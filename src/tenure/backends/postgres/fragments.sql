@@ -158,15 +158,25 @@ select sequence, queue, state, fence, token from {schema}.jobs where id = missin
 union all
 select sequence, queue, state, fence, token from {schema}.finished where id = missing.id
 
+-- name: is_held_by_missing
+-- Whether the caller holds a job that the statement could not lock.
+coalesce(stored.state = 'running' and stored.fence = missing.fence and stored.token = missing.token, false)
+
 -- name: refused
 -- Count rejected settlements of lost claims.
 refused as (
   insert into {schema}.counts (minute_at, queue, event, number)
   select date_trunc('minute', {now}, 'UTC'), queue, 'refused', count(*)
-  from lost
-  where queue is not null
+  from unsettled
+  where queue is not null and not is_busy
   group by queue
 )
+
+-- name: unsettled_positions
+select json_build_array(
+  coalesce(json_agg(number) filter (where not is_busy), '[]'), coalesce(json_agg(number) filter (where is_busy), '[]')
+)
+from unsettled
 
 -- name: held_columns
 -- The columns of a claim to reap …

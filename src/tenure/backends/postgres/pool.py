@@ -19,8 +19,9 @@ from tenure.backends.shared.checkout import Checkout, CheckoutLimit
 
 
 class Pool:
-    def __init__(self, address: Address, connector: Connector, migrations: Migrations) -> None:
+    def __init__(self, address: Address, connector: Connector, migrations: Migrations, *, limit: int) -> None:
         self._address = address
+        self._limit = limit
         self._connector = connector
         self._migrations = migrations
         self._reset()
@@ -29,7 +30,7 @@ class Pool:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[PipelineConnection] = []
-        self._checkout_limit: CheckoutLimit[PipelineConnection] = CheckoutLimit(self._address.connections)
+        self._checkout_limit: CheckoutLimit[PipelineConnection] = CheckoutLimit(self._limit)
         self._is_closed = False
         self.has_connected = False
 
@@ -39,7 +40,7 @@ class Pool:
         checkout: Checkout[PipelineConnection] = Checkout()
         try:
             if not self._checkout_limit.acquire_within(self._address.timeout, checkout):
-                raise errors.pool_exhausted_error(self._address)
+                raise errors.pool_exhausted_error(self._address, self._limit)
             checkout.connection = self._take()
             with self._in_use(checkout) as connection:
                 yield connection

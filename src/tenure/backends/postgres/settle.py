@@ -8,7 +8,7 @@ from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.encoding import array, integer_array, microseconds, optional_array, text_array
 from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.core.job import State
-from tenure.core.operations import SILENT_WORKER_TTL, Hold, Reaped, Settlement
+from tenure.core.operations import BUSY, SILENT_WORKER_TTL, Hold, Reaped, Settled, Settlement
 
 
 class HolderRequest(Protocol):
@@ -27,7 +27,7 @@ class SettleBatch:
     def __init__(self, database: Database, settlements: Sequence[Settlement]) -> None:
         self._parts = [_split_completions(part) for part in _parts(settlements)]
         self._count = len(settlements)
-        self.queries = [lock_query(database, settlements)] if settlements else []
+        self.queries: list[BoundQuery] = []
         for complete, end in self._parts:
             if complete:
                 self.queries.append(_complete_query(database, [settlement for _, settlement in complete]))
@@ -39,20 +39,23 @@ class SettleBatch:
         """Whether all settlements are completions, so that no job becomes claimable."""
         return all(not end for _, end in self._parts)
 
-    def read_landed(self, results: Sequence[Any]) -> list[bool]:
-        """Return which settlements landed, from the results of the queries."""
-        landed = [True] * self._count
-        remaining = iter(results[1:])
+    def read_settled(self, results: Sequence[Any]) -> list[Settled]:
+        """Return what became of each settlement, from the results of the queries."""
+        settled: list[Settled] = [True] * self._count
+        remaining = iter(results)
         for kinds in self._parts:
             for kind in kinds:
-                for number in next(remaining) if kind else ():
-                    landed[kind[number - 1][0]] = False
-        return landed
+                lost, busy = next(remaining) if kind else ((), ())
+                for number in lost:
+                    settled[kind[number - 1][0]] = False
+                for number in busy:
+                    settled[kind[number - 1][0]] = BUSY
+        return settled
 
 
-def settle(database: Database, settlements: Sequence[Settlement]) -> list[bool]:
+def settle(database: Database, settlements: Sequence[Settlement]) -> list[Settled]:
     settling = SettleBatch(database, settlements)
-    return settling.read_landed(database.execute(settling.queries)) if settling.queries else []
+    return settling.read_settled(database.execute(settling.queries)) if settling.queries else []
 
 
 def reap_expired_query(database: Database, limit: int, token: str | None = None) -> BoundQuery:
@@ -89,11 +92,6 @@ def split_by_job(requests: Sequence[H]) -> Iterator[list[H]]:
             part = {}
         part[each.hold.id] = each
     yield list(part.values())
-
-
-def lock_query(database: Database, requests: Sequence[HolderRequest]) -> BoundQuery:
-    """Return the query that locks the jobs of all requests, in a fixed order."""
-    return BoundQuery(database.statements["settle"]["lock"], {"ids": text_array([each.hold.id for each in requests])})
 
 
 def hold_values(requests: Sequence[HolderRequest]) -> dict[str, Any]:

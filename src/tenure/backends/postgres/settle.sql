@@ -1,9 +1,9 @@
--- End claims by their holders.
--- A separate first statement locks the jobs in a fixed order. The next statement has a new snapshot, so it sees the
--- locked jobs as they are, and the outcome of jobs that are gone.
+-- End claims by their holders. A statement never waits for a job that another transaction has locked: it skips the job
+-- and returns its position as busy. A job that changed after the snapshot of the statement is busy as well.
 
 -- name: lock
--- ids: all jobs of the request.
+-- Lock the jobs in a fixed order, and wait for other transactions. Only the SQL functions do so, in the caller's
+-- transaction; their next statement has a new snapshot and sees the locked jobs as they are. ids: all jobs of the request.
 select count(*)
 from (
   select
@@ -14,7 +14,7 @@ from (
 ) locked;
 
 -- name: complete
--- Move completed jobs to `finished`; return the positions of the lost claims.
+-- Move completed jobs to `finished`; return the positions of the lost claims, and of the busy ones.
 with
 requested as materialized (
   select id, fence, token, result, result_dropped, number
@@ -26,7 +26,7 @@ requested as materialized (
 held as materialized (
   select job.ctid, requested.result, requested.result_dropped, requested.number
   from requested
-  cross join lateral ({by_id}) job
+  cross join lateral ({by_id} for update skip locked) job
   where job.state = 'running' and job.fence = requested.fence and job.token = requested.token
 ),
 completed as (
@@ -48,8 +48,8 @@ counted as (
   from completed
   group by queue
 ),
-lost as materialized (
-  select missing.number, stored.queue
+unsettled as materialized (
+  select missing.number, stored.queue, {is_held_by_missing} as is_busy
   from (
     select id, fence, token, number from requested where number not in (select request_number from completed)
   ) missing
@@ -57,11 +57,10 @@ lost as materialized (
   where (stored.state = 'completed' and stored.fence = missing.fence and stored.token = missing.token) is not true
 ),
 {refused}
-select coalesce(json_agg(number), '[]')
-from lost;
+{unsettled_positions};
 
 -- name: end
--- End claims with any other outcome; return the positions of the lost claims.
+-- End claims with any other outcome; return the positions of the lost claims, and of the busy ones.
 with
 requested as materialized (
   select id, fence, token, outcome, state, attempts, delay, error, number
@@ -80,13 +79,13 @@ ending as materialized (
       else job.run_at
     end as run_at
   from requested
-  cross join lateral ({by_id}) job
+  cross join lateral ({by_id} for update skip locked) job
   cross join lateral (select case when job.cancel_requested then 'cancelled' else requested.state end as state) next
   where job.state = 'running' and job.fence = requested.fence and job.token = requested.token
 ),
 {end},
-lost as materialized (
-  select missing.number, stored.queue
+unsettled as materialized (
+  select missing.number, stored.queue, {is_held_by_missing} as is_busy
   from (
     select id, fence, token, outcome, number from requested where number not in (select request_number from ending)
   ) missing
@@ -101,8 +100,7 @@ lost as materialized (
   where earlier.has_ended is null
 ),
 {refused}
-select coalesce(json_agg(number), '[]')
-from lost;
+{unsettled_positions};
 
 -- name: attempts
 -- Return, for each claim, its position, the attempts used and allowed, and the outcome if the claim has already ended.

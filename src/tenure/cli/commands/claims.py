@@ -14,10 +14,20 @@ from tenure.cli.next_claim import claims_from
 from tenure.cli.output import CommandOutput, with_output
 from tenure.cli.param_types import duration, parse_json, read_text
 from tenure.cli.store_options import StoreTarget, with_store_options
+from tenure.client import settling
 from tenure.client.claim import Claim, claim_lost
 from tenure.core import checks, transitions
 from tenure.core.job import Job, Progress
-from tenure.core.operations import LARGEST_BATCH, Extension, Hold, HoldStatus, Query, Settlement, check_lease
+from tenure.core.operations import (
+    LARGEST_BATCH,
+    Extension,
+    Hold,
+    HoldStatus,
+    Query,
+    Settlement,
+    Unsettled,
+    check_lease,
+)
 from tenure.errors import TenureError
 
 if TYPE_CHECKING:
@@ -26,7 +36,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOST = "lost"
+UNEXTENDED = {
+    HoldStatus.BUSY: "lease not extended: another transaction has locked the job; end that transaction, and retry",
+    HoldStatus.REJECTED: "lease not extended: the table rejects the write; see the log",
+}
+"""What to print for an extension that changed nothing."""
 
 
 @click.command(short_help="Claim due jobs and print the claims.")
@@ -71,7 +85,9 @@ def claim(
             except OSError:
                 # The output is closed: release the claims that were not printed.
                 with suppress(TenureError):
-                    jobs._backend.settle([transitions.build_release(unseen.lease.hold) for unseen in claims[number:]])
+                    settling.settle(
+                        jobs._backend, [transitions.build_release(unseen.lease.hold) for unseen in claims[number:]]
+                    )
                 raise
     return ExitCode.DONE if claims else ExitCode.NOTHING_DUE
 
@@ -216,10 +232,8 @@ def extend(
     code = ExitCode.DONE
     with store_target.source() as jobs:
         for batch in batches(extensions):
-            for extension, holding in zip(batch, jobs._backend.extend(batch), strict=True):
-                code = max(
-                    code, print_outcome(output, extension.hold, LOST if holding is HoldStatus.LOST else str(holding))
-                )
+            for extension, status in zip(batch, jobs._backend.extend(batch), strict=True):
+                code = max(code, print_outcome(output, extension.hold, status, UNEXTENDED.get(status)))
     return code
 
 
@@ -263,8 +277,14 @@ def settle(jobs: "Jobs | Table[Any]", output: CommandOutput, settlements: Sequen
     """Settle claims, and print the outcome of each."""
     code = ExitCode.DONE
     for batch in batches(settlements):
-        for settlement, landed in zip(batch, jobs._backend.settle(batch), strict=True):
-            code = max(code, print_outcome(output, settlement.hold, str(settlement.outcome) if landed else LOST))
+        for settlement, settled in zip(batch, settling.settle(jobs._backend, batch), strict=True):
+            outcome, problem = str(settlement.outcome), None
+            if isinstance(settled, Unsettled):
+                outcome = HoldStatus.BUSY if settled.rejection is None else HoldStatus.REJECTED
+                problem = settling.unsettled_text(settlement, settled)
+            elif not settled:
+                outcome = HoldStatus.LOST
+            code = max(code, print_outcome(output, settlement.hold, outcome, problem))
     return code
 
 
@@ -274,20 +294,22 @@ def _fail(
     """Fail claims. The settings of each job decide whether it is retried."""
     found = jobs._backend.find(Query(ids=tuple({hold.id for hold in holds}), limit=LARGEST_BATCH)).jobs
     known = {job.id: job for job in found}
-    lost = [print_outcome(output, hold, LOST) for hold in holds if hold.id not in known]
+    lost = [print_outcome(output, hold, HoldStatus.LOST) for hold in holds if hold.id not in known]
     code = settle(jobs, output, [ending(hold, known[hold.id]) for hold in holds if hold.id in known])
     return max([code, *lost])
 
 
-def print_outcome(output: CommandOutput, hold: Hold, outcome: str) -> ExitCode:
-    """Print the outcome of a claim."""
-    if outcome == LOST:
-        print_error(error_line(claim_lost(hold)))
+def print_outcome(output: CommandOutput, hold: Hold, outcome: str, problem: str | None = None) -> ExitCode:
+    """Print the outcome of a claim, or why there is none."""
+    if outcome == HoldStatus.LOST:
+        problem = error_line(claim_lost(hold))
+    if problem is not None:
+        print_error(problem)
     if output.is_json:
-        output.print_record({"id": hold.id, "fence": hold.fence, "outcome": outcome})
-    elif outcome != LOST:
+        output.print_record({"id": hold.id, "fence": hold.fence, "outcome": str(outcome)})
+    elif problem is None:
         output.print_text(f"{hold.id}  {outcome}")
-    return ExitCode.FAILED if outcome == LOST else ExitCode.DONE
+    return ExitCode.DONE if problem is None else ExitCode.FAILED
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

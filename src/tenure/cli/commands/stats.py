@@ -17,7 +17,7 @@ from tenure.core.durations import format_duration
 from tenure.core.operations import Event, StatsColumn
 
 COLUMNS: tuple[StatsColumn, ...] = get_args(StatsColumn)
-TABLE_COLUMNS: tuple[StatsColumn, ...] = ("recovered", "prevented")
+TABLE_COLUMNS: tuple[StatsColumn, ...] = ("recovered", "prevented", "stuck")
 
 if TYPE_CHECKING:
     from tenure.core.operations import Stats
@@ -38,7 +38,8 @@ def stats(store_target: StoreTarget, output: CommandOutput, since: float) -> Non
       refused   settlements of lost claims, which the store rejected
 
     For a Table: "recovered" counts rows whose holder died after the work was done; "prevented" counts rows whose work
-    was already done when the next holder checked. In both cases the work was not repeated.
+    was already done when the next holder checked. In both cases the work was not repeated. "stuck" counts running rows
+    whose lease expired more than two minutes ago: no worker runs, or the table rejects the end of their claims.
 
     \b
     Examples:

@@ -102,7 +102,8 @@ class OutputLocation:
 class TableSpec:
     """The user's description of a table, checked as far as possible without access to the database.
 
-    `columns` are the columns that the user named. `done_if` is an SQL condition; a Python function as `done_if` does
+    `columns` are the columns that the user named for a role. `select` are the columns that a row contains, beside the
+    key; None means all. `done_if` is an SQL condition; a Python function as `done_if` does
     not reach the store. `lease` and `backoff` are defaults.
     """
 
@@ -110,6 +111,7 @@ class TableSpec:
     schema: str | None = None
     key: tuple[str, ...] = ("id",)
     columns: Mapping[Role, str] = field(default_factory=dict, hash=False)
+    select: tuple[str, ...] | None = None
     state_values: Mapping[State, StateValue] = field(
         default_factory=lambda: {each: each.value for each in State}, hash=False
     )

@@ -6,10 +6,11 @@ from itertools import count
 from typing import Any, TypeVar
 
 from tenure.backends.protocol import Claiming
+from tenure.client import settling
 from tenure.core import transitions
 from tenure.core.backoff import Backoff
 from tenure.core.job import Job, JobRecord, NewJob
-from tenure.core.operations import ClaimRequest, Extension, Hold, HoldStatus, Query, Settlement
+from tenure.core.operations import ClaimRequest, Extension, Hold, HoldStatus, Query, Settled, Settlement
 
 K = TypeVar("K")
 
@@ -74,13 +75,15 @@ def build_record(type: str = "work", *, id: str | None = None, **options: Any) -
     return NewJob(type, **options).record(id or f"id-{next(_numbers)}")
 
 
-def settle(store: Claiming, settlement: Settlement) -> bool:
-    (accepted,) = store.settle([settlement])
-    return accepted
+def settle(store: Claiming, settlement: Settlement) -> Settled:
+    """Settle one claim; wait while another transaction has locked the job."""
+    (settled,) = settling.settle(store, [settlement])
+    return settled
 
 
 def extend(store: Claiming, hold: Hold, lease: float = 60.0) -> HoldStatus:
-    (status,) = store.extend([Extension(hold=hold, lease=lease)])
+    """Extend one lease; wait while another transaction has locked the job."""
+    _, status = settling.extend(store, Extension(hold=hold, lease=lease), settling.BUSY_TIMEOUT)
     return status
 
 
@@ -129,7 +132,7 @@ def build_endings(taken: Mapping[str, Taken]) -> dict[str, Settlement]:
     return {name: ENDINGS[name](each) for name, each in taken.items()}
 
 
-def settle_each(store: Claiming, settlements: Mapping[K, Settlement]) -> dict[K, bool]:
+def settle_each(store: Claiming, settlements: Mapping[K, Settlement]) -> dict[K, Settled]:
     """Settle each claim with a separate request, and return which settlements were accepted."""
     return {name: settle(store, each) for name, each in settlements.items()}
 

@@ -10,6 +10,27 @@ begin
 end
 $function$;
 
+-- Raise if a claim may seem lost only because the snapshot of the transaction is older than the claim: then the snapshot
+-- has no job with this fence or a later one.
+create or replace function {schema}.reject_stale_snapshot(ids text[], fences bigint[])
+returns void
+language plpgsql
+as $function$
+begin
+  if current_setting('transaction_isolation') in ('repeatable read', 'serializable') and exists (
+    select
+    from unnest(ids, fences) as lost (id, fence)
+    where
+      not exists (select from {schema}.jobs job where job.id = lost.id and job.fence >= lost.fence)
+      and not exists (select from {schema}.finished job where job.id = lost.id and job.fence >= lost.fence)
+  ) then
+    raise exception using
+      errcode = 'serialization_failure',
+      message = 'the snapshot of the transaction may be older than the claim; repeat the transaction';
+  end if;
+end
+$function$;
+
 -- Format a value for an error message, shortened if necessary.
 create or replace function {schema}.shown(given jsonb)
 returns text

@@ -123,6 +123,7 @@ declare
   given_ids text[] := array(select entry.id from unnest(entries) as entry);
   given_queues text[] := array(select entry.queue from unnest(entries) as entry where entry.key is not null);
   given_keys text[] := array(select entry.key from unnest(entries) as entry where entry.key is not null);
+  locked bigint;
   held json;
   known json;
   each record;
@@ -131,6 +132,9 @@ declare
   is_taken boolean[] := array_fill(false, array[cardinality(entries)]);
   holders text[] := array_fill(cast(null as text), array[cardinality(entries)]);
 begin
+  if given_keys <> '{{}}' then
+    {sql[enqueue][lock holders of keys]} into locked;
+  end if;
   -- Keys first: a job stored between the two reads is then found by its id, not as the holder of its own key.
   {sql[enqueue][holders of keys]} into held;
   {sql[enqueue][stored]} into known;

@@ -52,6 +52,9 @@ declare
 begin
   {sql[settle][lock]} into locked;
   {sql[extend][extend]} into held;
-  return case held #>> '{{0,1}}' when 'true' then '{cancel_requested}' when 'false' then '{held}' else '{lost}' end;
+  if held #> '{{0,0}}' is null then
+    perform {schema}.reject_stale_snapshot(given_ids, given_fences);
+  end if;
+  return case held #>> '{{0,0,1}}' when 'true' then '{cancel_requested}' when 'false' then '{held}' else '{lost}' end;
 end
 $function$;

@@ -95,7 +95,7 @@ begin
   where settlement.outcome = 'completed';
   if given_ids is not null then
     {sql[settle][complete]} into numbers;
-    lost := lost || array(select given_ids[cast(number as integer)] from json_array_elements_text(numbers) as number);
+    lost := lost || array(select given_ids[cast(number as integer)] from json_array_elements_text(numbers -> 0) as number);
   end if;
 
   select array_agg(settlement.id), array_agg(settlement.fence), array_agg(settlement.token)
@@ -152,9 +152,15 @@ begin
       order by settlement.number
     ) ending;
     {sql[settle][end]} into numbers;
-    lost := lost || array(select given_ids[cast(number as integer)] from json_array_elements_text(numbers) as number);
+    lost := lost || array(select given_ids[cast(number as integer)] from json_array_elements_text(numbers -> 0) as number);
   end if;
 
+  if lost <> '{{}}' then
+    perform {schema}.reject_stale_snapshot(
+      array(select settlement.id from unnest(checked) as settlement where settlement.id = any (lost)),
+      array(select settlement.fence from unnest(checked) as settlement where settlement.id = any (lost))
+    );
+  end if;
   return query
   select settlement.id, settlement.id <> all (lost)
   from unnest(checked) as settlement;

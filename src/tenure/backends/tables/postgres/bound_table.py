@@ -1,29 +1,24 @@
 """A user's table in a database: the layout, read on first use, and the connection."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
-
-import psycopg
 
 from tenure.backends.postgres.database import Database, Execute
 from tenure.backends.postgres.encoding import Value
-from tenure.backends.postgres.errors import reason_of
+from tenure.backends.postgres.errors import rejections_raised
 from tenure.backends.postgres.pipeline import BoundQuery
+from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.postgres.catalogue import read_catalogue
 from tenure.backends.tables.postgres.column_checks import reject_unusable
-from tenure.backends.tables.postgres.keys import Keys
+from tenure.backends.tables.postgres.keys import Keys, KeyTexts
 from tenure.backends.tables.postgres.layout import Layout
 from tenure.backends.tables.postgres.params import param_values
 from tenure.backends.tables.postgres.rows import RowReader
 from tenure.backends.tables.postgres.sql_templates import SqlTemplates
 from tenure.core.table.spec import TableSpec
-from tenure.errors import ConfigurationError, TenureError
 
 T = TypeVar("T")
-
-STATEMENT_ERROR_CLASSES = ("42", "22", "23", "0A")
-"""SQLSTATE classes for an invalid statement or value: syntax, data, constraint, unsupported feature."""
-INSUFFICIENT_PRIVILEGE = "42501"
 
 
 class BoundTable:
@@ -71,30 +66,44 @@ class BoundTable:
         given = {**self._params, "now": self.database.now(), **values}
         return BoundQuery(statement, {each: given[each] for each in statement.names})
 
-    def execute(self, queries: Sequence[BoundQuery], *, may_repeat: bool = True) -> list[Any]:
+    def build_choice_query(
+        self,
+        operation: str,
+        name: str,
+        values: Mapping[str, Value],
+        extra_fragments: Mapping[str, str] = MappingProxyType({}),
+        *,
+        avoided: Sequence[KeyTexts] = (),
+        chosen: Sequence[KeyTexts] | None = None,
+    ) -> BoundQuery:
+        """Return a statement that skips the avoided rows, or uses only the chosen ones."""
+        if chosen is None and not avoided:
+            return self.build_query(operation, name, values, extra_fragments or None)
+        keys, operator = (avoided, "not in") if chosen is None else (chosen, "in")
+        fragments = {**extra_fragments, **self.templates.choice_fragments(operator)}
+        return self.build_query(operation, name, {**values, **self.keys.values(keys, "chosen")}, fragments)
+
+    def execute(
+        self, queries: Sequence[BoundQuery], *, may_repeat: bool = True, is_for_leases: bool = False
+    ) -> list[Any]:
         """Run the queries in one transaction and one round trip; return their results in order."""
-        return self._translate_errors(lambda: self.database.execute(queries, may_repeat=may_repeat))
+        return self._translate_errors(
+            lambda: self.database.execute(queries, may_repeat=may_repeat, is_for_leases=is_for_leases)
+        )
 
     def transact(self, callback: Callable[[Execute], T]) -> T:
         """Run a function in one transaction; do not repeat the transaction if the connection breaks."""
         return self._translate_errors(lambda: self.database.transact(callback, may_repeat=False))
 
     def _translate_errors(self, action: Callable[[], T]) -> T:
-        """Translate server errors caused by a condition or a column to ConfigurationError."""
+        """Raise `StatementRejected` for server errors caused by a condition, a column or a row."""
         try:
-            return action()
-        except TenureError as exc:
-            cause = exc.__cause__
-            if not isinstance(cause, psycopg.Error) or not _is_statement_error(cause.sqlstate):
-                raise
+            with rejections_raised(
+                "check where, done_if, params and on_retry, and the constraints and triggers of the table "
+                f"{self.spec.display_name}; run `tenure doctor`"
+            ):
+                return action()
+        except StatementRejected:
             # The table may have changed since its layout was read.
             self.invalidate()
-            reason = reason_of(cause)
-            raise ConfigurationError(
-                f"{self.spec.display_name}: the server rejected a statement: {reason}; check where, done_if, params "
-                "and on_retry, and run `tenure doctor`"
-            ) from cause
-
-
-def _is_statement_error(code: str | None) -> bool:
-    return code is not None and code != INSUFFICIENT_PRIVILEGE and code.startswith(STATEMENT_ERROR_CLASSES)
+            raise

@@ -9,10 +9,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from tenure.backends.tables.postgres.bound_table import BoundTable
-from tenure.backends.tables.postgres.settle import extensions_json, merge_results, settlements_json, split_by_row
+from tenure.backends.tables.postgres.settle import (
+    SETTLED,
+    extensions_json,
+    merge_results,
+    settlements_json,
+    split_by_row,
+)
+from tenure.backends.tables.postgres.sql_templates import WAITING_FRAGMENTS
 from tenure.connections.caller import CallerConnection
 from tenure.core.job import JobRecord
-from tenure.core.operations import Enqueued, Extension, HoldStatus, Settlement
+from tenure.core.operations import Enqueued, Extension, HoldStatus, Settled, Settlement
 from tenure.core.table.condition import tokenize
 from tenure.errors import ConfigurationError
 
@@ -46,12 +53,12 @@ class PostgresTableTransactionOperations:
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         batches = list(split_by_row(self._bound_table, extensions))
         results = [self._call("extend", extensions_json(self._bound_table, each, self._identity)) for each in batches]
-        return [HoldStatus(each) for each in merge_results(batches, results, [HoldStatus.LOST.value] * len(extensions))]
+        return [HoldStatus(each) for each in merge_results(batches, results, len(extensions))]
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         batches = list(split_by_row(self._bound_table, settlements))
         results = [self._call("settle", settlements_json(self._bound_table, each, self._identity)) for each in batches]
-        return merge_results(batches, results, [False] * len(settlements))
+        return [SETTLED[each] for each in merge_results(batches, results, len(settlements))]
 
     @property
     def _identity(self) -> str:
@@ -69,7 +76,8 @@ class PostgresTableTransactionOperations:
         return connection == self._connection
 
     def _call(self, operation: str, request: str) -> Any:
-        response = self._caller.execute(escape_colons(self._bound_table.templates.text(operation, operation)), request)
+        text = self._bound_table.templates.text(operation, operation, WAITING_FRAGMENTS)
+        response = self._caller.execute(escape_colons(text), request)
         if response is None:
             self._bound_table.invalidate()
             raise ConfigurationError(
@@ -85,7 +93,7 @@ class PostgresTableTransactionOperations:
 
     def _reject_stale_snapshot(self, isolation: str, results: Sequence[object]) -> None:
         """Raise if a claim seems lost only because the transaction's snapshot may be older than the claim."""
-        if isolation != READ_COMMITTED and (False in results or HoldStatus.LOST.value in results):
+        if isolation != READ_COMMITTED and HoldStatus.LOST.value in results:
             raise ConfigurationError(
                 f"cannot check whether a claim is lost: the transaction of this connection is {isolation}, and its "
                 "snapshot may be older than the claim; use a read committed transaction"

@@ -23,7 +23,8 @@ TABLE, PARTITIONED, VIEW, MATERIALIZED_VIEW, FOREIGN_TABLE = "r", "p", "v", "m",
 class PostgresColumn:
     """A column. `base` is the type as written in a cast, without a length; for a domain, the underlying type.
 
-    `longest` is the maximum number of characters, None if unlimited. `collation` is set only if the column does not use
+    `longest` is the maximum number of characters, None if unlimited. `precision` is the number of decimal places of a
+    timestamp, None if not limited. `collation` is set only if the column does not use
     the default collation of the type. `labels` are the labels of an enum.
     """
 
@@ -33,9 +34,12 @@ class PostgresColumn:
     base: str
     base_oid: int
     longest: int | None
+    precision: int | None
     collation: str | None
     labels: tuple[str, ...]
     is_nullable: bool
+    may_reference: bool
+    """Whether the current role may name the column in a foreign key."""
     is_generated: bool
     is_identity: bool
     default: str | None
@@ -53,6 +57,16 @@ class UniqueKey:
     name: str
     columns: tuple[str, ...]
     is_primary: bool
+    is_deferrable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignKey:
+    """A foreign key; `columns` are pairs of a column and the referenced column."""
+
+    name: str
+    referenced_oid: int
+    columns: frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +78,16 @@ class PostgresRelation:
     name: str
     kind: str
     owner: str
+    is_owned: bool
+    """Whether the current role has the rights of the owner."""
+    owner_may_lock: bool
+    """Whether the owner may read and lock rows; the server checks foreign keys with the rights of the owner."""
+    is_unlogged: bool
     has_heirs: bool
     """Whether tables inherit from this table; partitions do not count."""
     columns: tuple[PostgresColumn, ...]
     keys: tuple[UniqueKey, ...]
+    foreign_keys: tuple[ForeignKey, ...]
     has_row_security: bool
     forces_row_security: bool
     is_row_security_active: bool
@@ -93,7 +113,7 @@ class PostgresRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """The user's table, its sidecar table if there is one, and the database.
+    """The user's table, its sidecar table if there is one, the database, and the current role.
 
     `identity` is unique to the table: a copy in another database or on another server has another identity.
     """
@@ -102,12 +122,13 @@ class Catalogue:
     sidecar: PostgresRelation | None
     database: str
     identity: str
+    role: str
 
 
 def read_catalogue(database: Database, spec: TableSpec) -> Catalogue:
     """Return the catalogue entries of the table. Raise if the table does not exist."""
     values = {"schema": spec.schema, "table": spec.name, "companion": spec.sidecar_name}
-    ((table, sidecar, others, (oid, name, system)),) = database.execute([BoundQuery(READ_CATALOGUE, values)])
+    ((table, sidecar, others, (oid, name, system, role)),) = database.execute([BoundQuery(READ_CATALOGUE, values)])
     if table is None:
         location = f"the schema {spec.schema!r}" if spec.schema is not None else "the search path"
         raise ConfigurationError(
@@ -120,6 +141,7 @@ def read_catalogue(database: Database, spec: TableSpec) -> Catalogue:
         sidecar=None if sidecar is None else _parse_relation(sidecar),
         database=name,
         identity=f"{found.oid} in {oid} of {system}",
+        role=role,
     )
 
 
@@ -128,7 +150,11 @@ def _parse_relation(fields: Mapping[str, Any]) -> PostgresRelation:
         PostgresColumn(**{**each, "labels": tuple(each["labels"] or ())}) for each in fields["columns"] or ()
     )
     keys = tuple(UniqueKey(**{**each, "columns": tuple(each["columns"])}) for each in fields["keys"] or ())
-    return PostgresRelation(**{**fields, "columns": columns, "keys": keys})
+    foreign_keys = tuple(
+        ForeignKey(**{**each, "columns": frozenset((own, to) for own, to in each["columns"])})
+        for each in fields["foreign_keys"] or ()
+    )
+    return PostgresRelation(**{**fields, "columns": columns, "keys": keys, "foreign_keys": foreign_keys})
 
 
 READ_CATALOGUE = build_statement(raw_statements(__package__, "catalogue")["read"], is_prepared=False)

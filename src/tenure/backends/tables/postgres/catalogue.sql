@@ -2,7 +2,7 @@
 
 -- name: read
 -- Return the user's table and the sidecar table, null if missing; if the user's table is missing, the names of existing
--- tables; and the database with the system identifier of the server.
+-- tables; and the database with the system identifier of the server, and the current role.
 -- schema: null for the search path; table; companion: the sidecar table in the same schema, null for none.
 with
 found as materialized (
@@ -27,6 +27,12 @@ relation_json as (
       'name', relation.relname,
       'kind', relation.relkind,
       'owner', pg_catalog.pg_get_userbyid(relation.relowner),
+      'is_owned', pg_catalog.pg_has_role(relation.relowner, 'usage'),
+      'owner_may_lock',
+      pg_catalog.has_schema_privilege(relation.relowner, relation.relnamespace, 'usage')
+      and pg_catalog.has_table_privilege(relation.relowner, relation.oid, 'select')
+      and pg_catalog.has_table_privilege(relation.relowner, relation.oid, 'update'),
+      'is_unlogged', relation.relpersistence = 'u',
       'has_heirs',
       relation.relkind = 'r' and exists (select from pg_catalog.pg_inherits child where child.inhparent = relation.oid),
       'has_row_security', relation.relrowsecurity,
@@ -46,6 +52,9 @@ relation_json as (
             'longest', case
               when base.typname in ('varchar', 'bpchar') and base.typmod > 4 then base.typmod - 4
             end,
+            'precision', case
+              when base.typname in ('timestamp', 'timestamptz') and base.typmod >= 0 then base.typmod
+            end,
             'collation', (
               select quote_ident(collation_space.nspname) || '.' || quote_ident(known.collname)
               from pg_catalog.pg_collation known
@@ -59,6 +68,7 @@ relation_json as (
               where label.enumtypid = base.oid
             ),
             'is_nullable', not attribute.attnotnull,
+            'may_reference', pg_catalog.has_column_privilege(relation.oid, attribute.attnum, 'references'),
             'is_generated', attribute.attgenerated <> '',
             'is_identity', attribute.attidentity <> '',
             'default', pg_catalog.pg_get_expr(column_default.adbin, column_default.adrelid)
@@ -95,6 +105,7 @@ relation_json as (
           json_build_object(
             'name', key_index.relname,
             'is_primary', key.indisprimary,
+            'is_deferrable', not key.indimmediate,
             'columns', (
               select json_agg(attribute.attname order by key_column.number)
               from unnest(cast(key.indkey as smallint[])) with ordinality as key_column (attnum, number)
@@ -110,6 +121,23 @@ relation_json as (
         where
           key.indrelid = relation.oid and key.indisunique and key.indisvalid and key.indpred is null
           and 0 <> all (cast(key.indkey as smallint[]))
+      ),
+      'foreign_keys', (
+        select json_agg(
+          json_build_object(
+            'name', known.conname,
+            'referenced_oid', cast(known.confrelid as bigint),
+            'columns', (
+              select json_agg(json_build_array(own.attname, referenced.attname) order by pair.number)
+              from unnest(known.conkey, known.confkey) with ordinality as pair (attnum, referenced_attnum, number)
+              join pg_catalog.pg_attribute own on own.attrelid = known.conrelid and own.attnum = pair.attnum
+              join pg_catalog.pg_attribute referenced
+                on referenced.attrelid = known.confrelid and referenced.attnum = pair.referenced_attnum
+            )
+          )
+        )
+        from pg_catalog.pg_constraint known
+        where known.conrelid = relation.oid and known.contype = 'f'
       )
     ) as described
   from requested
@@ -137,7 +165,9 @@ select json_build_array(
     ) existing
   ) end,
   (
-    select json_build_array(cast(oid as bigint), current_database(), (select system_identifier from pg_control_system()))
+    select json_build_array(
+      cast(oid as bigint), current_database(), (select system_identifier from pg_control_system()), current_user
+    )
     from pg_catalog.pg_database
     where datname = current_database()
   )

@@ -1,76 +1,43 @@
-"""Claim rows: reap expired claims, then take the first due rows, in one transaction."""
+"""The queries of a claim, and the decoding of their results."""
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
-
 from tenure.backends.postgres.encoding import microseconds
 from tenure.backends.postgres.pipeline import BoundQuery, QueryValues
-from tenure.backends.postgres.rows import JsonRow
-from tenure.backends.protocol import SWEEP
 from tenure.backends.tables.postgres.bound_table import BoundTable
-from tenure.backends.tables.postgres.settle import reap_expired_query
-from tenure.core.operations import Claimed, ClaimRequest
-from tenure.errors import ConfigurationError
-
-log = logging.getLogger(__name__)
-
-MOST_CLAIM_RETRIES = 10
-"""How often a claim retries when other transactions took the rows that it had found."""
+from tenure.backends.tables.postgres.keys import KeyTexts
+from tenure.backends.tables.row_isolation import Taken
+from tenure.core.operations import ClaimRequest
 
 
-def claim(bound_table: BoundTable, request: ClaimRequest) -> Claimed:
-    *_, result = execute_claim(bound_table, [], request)
-    return read_outcome(bound_table, request, result)
+def take_query(bound_table: BoundTable, request: ClaimRequest, avoided: Sequence[KeyTexts]) -> BoundQuery:
+    """Return the query that claims the first due rows, except the avoided ones."""
+    return bound_table.build_choice_query("claim", "take", _take_values(request), avoided=avoided)
 
 
-def execute_claim(bound_table: BoundTable, preceding: Sequence[BoundQuery], request: ClaimRequest) -> list[Any]:
-    """Run the preceding queries and the claim; return all results, the claim last.
-
-    If `done_if` raises an error on an expired row, claim without reaping: due rows must not wait until the user fixes
-    the condition.
-    """
-    reap, take = queries(bound_table, request)
-    try:
-        return bound_table.execute([*preceding, reap, take])
-    except ConfigurationError as exc:
-        if bound_table.spec.done_if is None or not isinstance(exc.__cause__, psycopg.DataError):
-            raise
-        results = bound_table.execute([*preceding, take])
-        log.error("expired claims not reaped: %s", exc)  # noqa: TRY400 - the message is complete
-        return results
-
-
-def queries(bound_table: BoundTable, request: ClaimRequest) -> list[BoundQuery]:
-    """Return the queries of a claim: reap expired claims, then take rows."""
-    return [reap_expired_query(bound_table, SWEEP, request.token), _take_query(bound_table, request)]
-
-
-def read_outcome(bound_table: BoundTable, request: ClaimRequest, result: Any) -> Claimed:
-    """Return the claimed rows; retry if other transactions took some of the rows first."""
-    is_held, number, rows = result
-    taken: list[JsonRow] = list(rows)
-    for _ in range(MOST_CLAIM_RETRIES):
-        if is_held or len(rows) == number:
-            break
-        retry_query = _take_query(bound_table, request, limit=request.limit - len(taken), already_taken=len(taken))
-        ((is_held, number, rows),) = bound_table.execute([retry_query])
-        taken += rows
-    if is_held:
-        (taken,) = bound_table.execute([bound_table.build_query("claim", "held", {"token": request.token})])
-    return Claimed(jobs=bound_table.reader().decode_jobs(taken))
-
-
-def _take_query(
-    bound_table: BoundTable, request: ClaimRequest, *, limit: int | None = None, already_taken: int = 0
+def take_rows_query(
+    bound_table: BoundTable, request: ClaimRequest, keys: Sequence[KeyTexts], already_taken: int
 ) -> BoundQuery:
-    values: QueryValues = {
-        "limit": request.limit if limit is None else limit,
+    """Return the query that claims those of these rows that are due."""
+    values = {**_take_values(request), "limit": len(keys), "had": already_taken}
+    return bound_table.build_choice_query("claim", "take", values, chosen=keys)
+
+
+def read_taken(bound_table: BoundTable, request: ClaimRequest, result: Any) -> Taken[KeyTexts]:
+    """Return the claimed rows; if the token held rows before, return those instead."""
+    was_held, missed, rows = result
+    if was_held:
+        (rows,) = bound_table.execute([bound_table.build_query("claim", "held", {"token": request.token})])
+    jobs = bound_table.reader().decode_jobs(rows)
+    return Taken(jobs=jobs, missed=[tuple(key) for key in missed], was_held=was_held)
+
+
+def _take_values(request: ClaimRequest) -> QueryValues:
+    return {
+        "limit": request.limit,
         "token": request.token,
-        "had": already_taken,
+        "had": 0,
         "worker": request.worker,
         "lease": microseconds(request.lease),
     }
-    return bound_table.build_query("claim", "take", values)

@@ -3,7 +3,7 @@
 
 -- name: take mapped
 -- limit; worker; token; lease: in microseconds; had: the number of rows that the token already holds. Return whether
--- the token holds more rows (then nothing changes), the number of due rows found, and the claimed rows.
+-- the token holds more rows (then nothing changes), the keys of due rows that were not claimed, and the claimed rows.
 -- A row counts as claimed only if the user's triggers left its state and token unchanged.
 -- The outer limit is never reached. It tells the planner that there are few rows, so the update uses the key index.
 with
@@ -12,7 +12,7 @@ due as materialized (
   from (
     select {row_keys}{row_sort_columns}
     {due}
-      and not {is_held}
+      and not {is_held}{and_chosen_rows}
     order by {row_claim_order}
     limit :limit
     for no key update skip locked
@@ -27,7 +27,7 @@ taken as (
     {attempts} = coalesce({outer}.{attempts}, 0) + 1,
     {token} = :token,
     {worker} = :worker,
-    {leased_until} = ({now} + cast(:lease as bigint) * interval '1 microsecond'){zone[leased_until]},
+    {leased_until} = ({now} + cast(:lease as bigint) * interval '1 microsecond'{lease_margin}){zone[leased_until]},
     {started_at} = ({now}){zone[started_at]},
     {completed_at} = null,
     {record} = nullif({outer_record} - {claim_record_keys}, '{{}}')
@@ -41,7 +41,13 @@ taken as (
 )
 select json_build_array(
   {is_held},
-  (select count(*) from due),
+  (
+    select coalesce(json_agg({key_of[due]}), '[]')
+    from due
+    where ({keys_of[due]}) not in (
+      select {keys_of[taken]} from taken where taken.state = 'running' and taken.token = :token
+    )
+  ),
   coalesce((
     select json_agg({taken_job_json} order by {claim_order_of[job]})
     from taken job
@@ -50,16 +56,17 @@ select json_build_array(
 );
 
 -- name: take sidecar
--- The same with a sidecar table. Another transaction may have claimed a row after the snapshot of this statement and
--- released its lock: `on conflict … where` then sees the new state in the sidecar and skips the row. The user's columns
--- are read after the row is locked, and for locked rows only.
+-- The same with a sidecar table. Rows without a sidecar row get one; the other sidecar rows are updated, except those
+-- that another transaction has locked (`free`). Another transaction may have claimed a row after the snapshot of this
+-- statement and released its lock: the insert or the update then sees the new sidecar row and skips the row. The user's
+-- columns are read after the row is locked, and for locked rows only.
 with
 due as materialized (
   select {keys_of[first]}{sort_columns_of[first]}, locked.priority, locked.created_at, locked.texts
   from (
     select {row_keys}{row_sort_columns}
     {due}
-      and not {is_held}
+      and not {is_held}{and_chosen_rows}
     order by {row_claim_order}
     limit :limit
     for no key update skip locked
@@ -74,26 +81,46 @@ due as materialized (
   ) locked
   limit {largest_batch}
 ),
-taken as (
+inserted as (
   insert into {home} as job ({keys}, {state}, {fence}, {attempts}, {token}, {worker}, {leased_until}, {started_at})
   select
     {key_names}, {running}, 1, 1, :token, :worker, {now} + cast(:lease as bigint) * interval '1 microsecond', {now}
   from due
-  on conflict ({keys}) do update
-  set
-    {state} = excluded.{state},
-    {fence} = job.{fence} + 1,
-    {attempts} = job.{attempts} + 1,
-    {token} = excluded.{token},
-    {worker} = excluded.{worker},
-    {leased_until} = excluded.{leased_until},
-    {started_at} = excluded.{started_at},
-    {completed_at} = null,
-    {record} = nullif({job_record} - {claim_record_keys}, '{{}}')
-  where job.{state} = {queued} and (job.{run_at} is null or job.{run_at} <= {now})
+  on conflict ({keys}) do nothing
   returning
     {job_keys},
     {job_roles}
+),
+free as materialized (
+  select {keys_of[due]}
+  from due
+  cross join lateral (select from {home} job where {job_is[due]} for no key update skip locked) job
+  where ({keys_of[due]}) not in (select {keys_of[inserted]} from inserted)
+),
+updated as (
+  update {home} job
+  set
+    {state} = {running},
+    {fence} = job.{fence} + 1,
+    {attempts} = job.{attempts} + 1,
+    {token} = :token,
+    {worker} = :worker,
+    {leased_until} = {now} + cast(:lease as bigint) * interval '1 microsecond',
+    {started_at} = {now},
+    {completed_at} = null,
+    {record} = nullif({job_record} - {claim_record_keys}, '{{}}')
+  from free
+  where {job_is[free]} and job.{state} = {queued} and (job.{run_at} is null or job.{run_at} <= {now})
+  returning
+    {job_keys},
+    {job_roles}
+),
+taken as (
+  select {keys_of[inserted]}, {roles_of[inserted]}
+  from inserted
+  union all
+  select {keys_of[updated]}, {roles_of[updated]}
+  from updated
 ),
 claimed as (
   select
@@ -105,9 +132,24 @@ claimed as (
 )
 select json_build_array(
   {is_held},
-  (select count(*) from due),
+  (
+    select coalesce(json_agg({key_of[due]}), '[]')
+    from due
+    where ({keys_of[due]}) not in (select {keys_of[claimed]} from claimed)
+  ),
   coalesce((select json_agg({taken_job_json} order by {claim_order_of[job]}) from claimed job), '[]')
 );
+
+-- name: due keys
+-- limit. Return the keys of the first due rows, except rows that another transaction has locked.
+select coalesce(json_agg(first.key), '[]')
+from (
+  select {key_of_row} as key
+  {due}{and_chosen_rows}
+  order by {row_claim_order}
+  limit :limit
+  for no key update skip locked
+) first;
 
 -- name: held
 -- Return the rows that a token holds.

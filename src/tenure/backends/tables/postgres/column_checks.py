@@ -120,6 +120,14 @@ def _check_role_column(layout: Layout, role_column: RoleColumn, column: Postgres
             f"alter table {_quoted_table_of(layout, role_column.role)} alter column {quote_identifier(column.name)} "
             f"type timestamptz using {quote_identifier(column.name)} at time zone 'UTC'",
         )
+    if role_column.role is Role.ERROR and column.longest is not None:
+        yield _note(
+            about,
+            f"{subject} holds at most {column.longest} characters; tenure cuts longer errors, and keeps them in the "
+            "history",
+            f"alter table {_quoted_table_of(layout, role_column.role)} alter column {quote_identifier(column.name)} "
+            "type text",
+        )
     if column.longest is not None and column.longest < REQUIRED_LENGTHS.get(role_column.role, 0):
         yield _warning(
             about,
@@ -176,6 +184,8 @@ def _reject_unknown_columns(layout: Layout) -> None:
     for each in layout.spec.order_by:
         if each.column not in added:
             layout.require_column("order_by", each.column)
+    for name in layout.spec.select or ():
+        layout.require_column("select", name)
     for column in layout.on_retry:
         _reject_role_on_retry(layout, column)
 
@@ -197,8 +207,8 @@ def _warning(about: str, text: str, remedy: str | None = None) -> Finding:
     return Finding(severity=Severity.WARNING, about=about, text=text, remedy=remedy)
 
 
-def _note(about: str, text: str) -> Finding:
-    return Finding(severity=Severity.NOTE, about=about, text=text)
+def _note(about: str, text: str, remedy: str | None = None) -> Finding:
+    return Finding(severity=Severity.NOTE, about=about, text=text, remedy=remedy)
 
 
 def _migrate_remedy(statement: str) -> str:

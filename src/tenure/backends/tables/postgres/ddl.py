@@ -1,4 +1,4 @@
-"""DDL for a user's table: role columns or a sidecar table, and indexes.
+"""DDL for a user's table: role columns, or a sidecar table with its foreign key; and indexes.
 
 `migrate` creates missing objects and never changes existing ones. An added column has a constant default, so the server
 rewrites no rows. Indexes are built concurrently, so other sessions read and write meanwhile. The name of an index
@@ -12,6 +12,7 @@ from enum import StrEnum
 from hashlib import blake2b
 
 from tenure.backends.tables.equality_columns import equal_columns
+from tenure.backends.tables.postgres import foreign_key
 from tenure.backends.tables.postgres.catalogue import PARTITIONED, PostgresColumn, PostgresRelation
 from tenure.backends.tables.postgres.layout import TYPO_CUTOFF, Layout, RoleColumn, quote_literal
 from tenure.core.job import State
@@ -93,9 +94,9 @@ class ExistingIndexes:
 def pending_changes(layout: Layout, output: PostgresRelation | None, existing: ExistingIndexes) -> list[Change]:
     """Return the changes that create missing objects, in the order to run them."""
     statements = [*add_label_statements(layout), *add_column_statements(layout, layout.missing)]
-    if layout.spec.is_sidecar and layout.catalogue.sidecar is None:
-        statements.append(layout.create_sidecar_statement())
     pending = [Change((each,)) for each in statements]
+    if sidecar_statements := _pending_sidecar_statements(layout):
+        pending.append(Change(tuple(sidecar_statements)))
     for index in required_indexes(layout, output):
         mode = ExecutionMode.CONCURRENT if index.is_concurrent else ExecutionMode.LOCKING
         if index.name in existing.invalid:
@@ -109,9 +110,10 @@ def schema_script(layout: Layout, output: PostgresRelation | None) -> str:
     """Return a script that creates all objects if they do not exist, to run by hand."""
     added = [part for part in layout.role_columns.values() if layout.is_added(part.role) or part.column is None]
     statements = [*add_label_statements(layout, is_all=True)]
-    statements += (
-        [layout.create_sidecar_statement()] if layout.spec.is_sidecar else add_column_statements(layout, added)
-    )
+    if layout.spec.is_sidecar:
+        statements += [layout.create_sidecar_statement(), *foreign_key.script_statements(layout)]
+    else:
+        statements += add_column_statements(layout, added)
     statements += [index.create_statement for index in required_indexes(layout, output)]
     head = (
         f"-- Schema of {layout.table.display_name}, as `migrate` creates it. Run outside a transaction: see "
@@ -191,6 +193,15 @@ def adoption_check(layout: Layout) -> str | None:
         return None
     without = "" if leased.column is None else f" and {quote_identifier(leased.name)} is null"
     return f"select exists (select from {layout.home} where {_state_is(layout, State.RUNNING)}{without})"  # noqa: S608
+
+
+def _pending_sidecar_statements(layout: Layout) -> list[str]:
+    """Return the statements for the sidecar table and its foreign key, to run in one transaction.
+
+    Between two transactions, a claimed row could be deleted, and its sidecar row would stay.
+    """
+    is_missing = layout.spec.is_sidecar and layout.catalogue.sidecar is None
+    return [*([layout.create_sidecar_statement()] if is_missing else []), *foreign_key.pending_statements(layout)]
 
 
 def _index_definitions(layout: Layout) -> Iterator[tuple[str, str]]:

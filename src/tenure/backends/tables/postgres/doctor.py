@@ -7,6 +7,7 @@ from tenure.backends.tables.postgres import ddl, query_plan, server_checks
 from tenure.backends.tables.postgres.admin_connection import AdminConnection, open_admin_connection
 from tenure.backends.tables.postgres.catalogue import PostgresRelation
 from tenure.backends.tables.postgres.column_checks import check_columns
+from tenure.backends.tables.postgres.foreign_key import check_foreign_key
 from tenure.backends.tables.postgres.functions import build_functions, check_functions
 from tenure.backends.tables.postgres.layout import MIGRATE_REMEDY, UNSUPPORTED_KINDS, Layout
 from tenure.backends.tables.postgres.migrate import existing_indexes, read_layout, read_output_table
@@ -42,6 +43,7 @@ def _findings(admin: AdminConnection, layout: Layout, output: PostgresRelation |
             yield from server_checks.check_bloat(admin, relation)
     yield from server_checks.check_triggers(admin, layout)
     yield from server_checks.check_state_values(admin, layout)
+    yield from check_foreign_key(layout)
     yield from _check_indexes(admin, layout, output)
     if missing_rights or any(each.severity is Severity.ERROR for each in check_columns(layout)):
         # The remaining checks would fail.

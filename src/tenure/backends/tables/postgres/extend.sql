@@ -2,7 +2,7 @@
 
 -- name: extend
 -- request: one JSON text, as in `settle.sql`. Return the transaction id, the isolation level, and for each claim
--- `held`, `cancel requested` or `lost`; or null if the connection reaches a different table.
+-- `held`, `cancel requested`, `lost` or `busy`; or null if the connection reaches a different table.
 -- A lease is never shortened. Without new progress the old progress stays.
 with
 given as materialized (
@@ -38,14 +38,14 @@ locked as materialized (
       {job_roles}
     from {home} job
     where {job_is[requested]}{and_has_row}
-    for no key update
+    for no key update{skip_locked}
   ) job
 ),
 extended as (
   update {home} job
   set
     {leased_until} = (
-      greatest(locked.leased_until, locked.now + locked.lease * interval '1 microsecond')
+      greatest(locked.leased_until, locked.now + locked.lease * interval '1 microsecond'){lease_margin}
     ){zone[leased_until]},
     {record} = nullif(coalesce(locked.record, '{{}}') || locked.added, '{{}}')
   from locked
@@ -61,7 +61,9 @@ select cast(
     cast(pg_current_xact_id() as text),
     current_setting('transaction_isolation'),
     (
-      select json_agg(coalesce(extended.holding, 'lost') order by requested.number)
+      select json_agg(
+        coalesce(extended.holding, case when {is_busy} then 'busy' else 'lost' end) order by requested.number
+      )
       from requested
       left join extended on extended.number = requested.number
     )

@@ -28,6 +28,17 @@ cast(cast({table_literal} as regclass) as oid)
 -- Whether `done_if` is true for the row.
 exists (select from {rows} where {sidecar_is_row} and ({done_if}))
 
+-- name: is_started
+-- Whether a dead worker had started the row.
+(cast(:all_started as boolean) or ({sidecar_key}) in (select {key_names} from {requested_keys}))
+
+-- name: is_busy
+-- Whether the table has the requested row, but another transaction has locked it.
+(
+  requested.number not in (select locked.number from locked)
+  and exists (select from {home} job where {job_is[requested]}{and_has_row})
+)
+
 -- name: jobs mapped
 -- All rows with their roles. state_value: the state as the table stores it; is_kept: the row is a job even if `where`
 -- does not match.

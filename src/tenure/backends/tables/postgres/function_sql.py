@@ -1,7 +1,7 @@
 """Build the SQL of the functions of a table from templates and the statements of the operations."""
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,12 +9,12 @@ from tenure.backends.postgres.settings import PLANNER
 from tenure.backends.protocol import SWEEP
 from tenure.backends.shared.sql_files import raw_statements
 from tenure.backends.tables.postgres.admin_connection import AdminConnection
-from tenure.backends.tables.postgres.claim import MOST_CLAIM_RETRIES
 from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, quote_literal
 from tenure.backends.tables.postgres.params import encode
-from tenure.backends.tables.postgres.settle import PREVENTED
-from tenure.backends.tables.postgres.sql_templates import SqlTemplates
+from tenure.backends.tables.postgres.settle import LANDED, PREVENTED
+from tenure.backends.tables.postgres.sql_templates import WAITING_FRAGMENTS, SqlTemplates
 from tenure.backends.tables.postgres.statements import build_statement
+from tenure.backends.tables.row_isolation import MOST_CLAIM_ROUNDS
 from tenure.core import checks, operations, payload
 from tenure.core.operations import HoldStatus, Move
 from tenure.core.table.condition import substitute_values
@@ -24,6 +24,8 @@ from tenure.core.transitions import RULES
 STATEMENTS = {
     "take": ("claim", "take"),
     "reap": ("reap", "expired"),
+    "reap chosen": ("reap", "expired"),
+    "expired keys": ("reap", "expired keys"),
     "extend": ("extend", "extend"),
     "settle": ("settle", "settle"),
     "retry": ("move", "retry"),
@@ -55,9 +57,14 @@ class FunctionSql:
 
     def _shared_fragments(self) -> dict[str, Any]:
         layout, statements = self._layout, {}
+        choices = {
+            "take": self._templates.choice_fragments("not in"),
+            "reap chosen": self._templates.choice_fragments("in"),
+        }
+        more_fragments = {"texts": "cast(null as json)", **WAITING_FRAGMENTS}
         for name, (operation, statement) in STATEMENTS.items():
             # Functions return the row in its own types, not as text.
-            text = self._templates.text(operation, statement, {"texts": "cast(null as json)"})
+            text = self._templates.text(operation, statement, {**more_fragments, **choices.get(name, {})})
             statements[name] = _replace_values(text).replace("\n", "\n  ")
         columns = self._returned_columns()
         free = _unused_names({name for name, _ in columns}, ("fence", "token"), "claim")
@@ -67,6 +74,7 @@ class FunctionSql:
         claimed = quote_identifier(derive_name("claimed", layout.table.name))
         return {
             "sql": statements,
+            "reap": self._reap_block(statements),
             "claimed": f"{quote_identifier(layout.table.schema)}.{claimed}",
             "returned_columns": ",\n  ".join(f"{quote_identifier(name)} {kind}" for name, kind in returned),
             "row_columns": ", ".join(
@@ -84,12 +92,43 @@ class FunctionSql:
             "key_array_declarations": "".join(
                 f"\n  key_{n} {KEY_TYPES[column.base]}[];" for n, column in enumerate(layout.key, start=1)
             ),
+            "chosen_keys": "".join(
+                f"\n  chosen_{n} {KEY_TYPES[column.base]}[] := '{{}}';" for n, column in enumerate(layout.key, start=1)
+            ),
+            "add_missed_keys": "\n    ".join(
+                ADD_MISSED_KEYS.format(n=n, index=n - 1, type=KEY_TYPES[column.base])
+                for n, column in enumerate(layout.key, start=1)
+            ),
             "key_arrays": ", ".join(
                 f"array_agg(cast(found.key_{n} as {KEY_TYPES[column.base]}))"
                 for n, column in enumerate(layout.key, start=1)
             ),
             "key_array_variables": ", ".join(f"tenure_call.key_{n}" for n in keys),
         }
+
+    def _reap_block(self, statements: Mapping[str, str]) -> str:
+        """Return the block that reaps expired claims: all at once, or one by one if the table rejects one of them."""
+        key_types = [KEY_TYPES[column.base] for column in self._layout.key]
+        numbers = range(1, len(key_types) + 1)
+        choose = "".join(
+            f"\n        tenure_call.chosen_{n} := array[cast(tenure_call.expired_key ->> {n - 1} as {type})];"
+            for n, type in zip(numbers, key_types, strict=True)
+        )
+        forget = "".join(f"\n    tenure_call.chosen_{n} := '{{}}';" for n in numbers)
+        return f"""begin
+    {statements["reap"]} into tenure_call.answer;
+    {COUNT_REAPED}
+  exception when others then
+    {statements["expired keys"]} into tenure_call.expired;
+    for tenure_call.expired_key in select row.key from json_array_elements(tenure_call.expired) as row (key) loop
+      begin{choose}
+        {statements["reap chosen"]} into tenure_call.answer;
+        {COUNT_REAPED}
+      exception when others then
+        raise warning 'row % not reaped: %', tenure_call.expired_key, sqlerrm;
+      end;
+    end loop;{forget}
+  end;"""  # noqa: S608 - statements of our own
 
     def _function_fragments(self, function_name: str, used_names: Sequence[str]) -> dict[str, str]:
         """Return the fragments that depend on the names of the function and its parameters."""
@@ -202,7 +241,7 @@ def _constant_fragments(spec: TableSpec) -> dict[str, Any]:
         "check_lease": CHECK_LEASE.format(shortest=operations.SHORTEST_LEASE, longest=operations.LONGEST_LEASE),
         "lease": f"{spec.lease:.15g}",
         "sweep": SWEEP,
-        "most_retries": MOST_CLAIM_RETRIES,
+        "most_rounds": MOST_CLAIM_ROUNDS,
         "largest_batch": operations.LARGEST_BATCH,
         "name_form": f"^[^[:cntrl:]]{{1,{checks.LONGEST_NAME}}}$",
         "longest_name": checks.LONGEST_NAME,
@@ -214,6 +253,7 @@ def _constant_fragments(spec: TableSpec) -> dict[str, Any]:
         "error_kept": (checks.LONGEST_ERROR - len(checks.TRUNCATION_MARK.encode())) // 4,
         "prevented": PREVENTED,
         "lost": HoldStatus.LOST,
+        "landed": LANDED,
         "retry": Move.RETRY,
         "backoff_first": f"{backoff.first:.15g}",
         "backoff_factor": f"{backoff.factor:.15g}",
@@ -223,6 +263,18 @@ def _constant_fragments(spec: TableSpec) -> dict[str, Any]:
 
 BODY_QUOTE = "\0"
 """Placeholder for the quotes of a function body until the body is complete; user SQL cannot contain it."""
+
+COUNT_REAPED = """\
+tenure_call.reaped := tenure_call.reaped + (
+      select count(*) from json_array_elements(tenure_call.answer) as row (claim) where cast(row.claim ->> 4 as boolean)
+    );"""
+
+ADD_MISSED_KEYS = """\
+tenure_call.chosen_{n} := tenure_call.chosen_{n} || array(
+      select cast(row.key ->> {index} as {type})
+      from json_array_elements(tenure_call.answer -> 1) as row (key)
+    );"""
+"""Avoid the rows that the last round of a claim did not get."""
 
 CHECK_LEASE = """\
 if tenure_call.lease_seconds is null or tenure_call.lease_seconds not between {shortest:g} and {longest:g} then

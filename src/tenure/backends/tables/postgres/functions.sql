@@ -27,7 +27,10 @@ declare
   token text := {self}.token;
   had integer := 0;
   "limit" integer := {sweep};
-  answer json;{variables}
+  answer json;
+  expired json;
+  expired_key json;
+  reaped integer := 0;{chosen_keys}{variables}
 begin
   if tenure_call.wanted is null or tenure_call.wanted not between 1 and {largest_batch} then
     {raise_invalid} format('limit must be 1 to {largest_batch}, not %s', coalesce(cast(tenure_call.wanted as text), 'null'));
@@ -39,13 +42,14 @@ begin
     {raise_invalid} format('token must have 1 to {longest_name} printable characters, not %L', tenure_call.token);
   end if;
   {check_lease}
-  {sql[reap]} into tenure_call.answer;
-  for retry in 0..{most_retries} loop
+  {reap}
+  for round in 1..{most_rounds} loop
     tenure_call."limit" := tenure_call.wanted - tenure_call.had;
     {sql[take]} into tenure_call.answer;
     exit when cast(tenure_call.answer ->> 0 as boolean);
     tenure_call.had := tenure_call.had + json_array_length(tenure_call.answer -> 2);
-    exit when json_array_length(tenure_call.answer -> 2) = cast(tenure_call.answer ->> 1 as integer);
+    exit when json_array_length(tenure_call.answer -> 1) = 0 or tenure_call.had >= tenure_call.wanted;
+    {add_missed_keys}
   end loop;
   return query
   select {row_columns}, cast(job.fence as bigint), tenure_call.token
@@ -117,7 +121,7 @@ begin
     'added', tenure_call.added
   )));
   {sql[settle]} into tenure_call.answer;
-  tenure_call.landed := cast(tenure_call.answer -> 2 ->> 0 as boolean);
+  tenure_call.landed := tenure_call.answer -> 2 ->> 0 = '{landed}';
   {check_snapshot}
   return tenure_call.landed;
 end
@@ -172,7 +176,7 @@ begin
     'delay', case when not tenure_call.is_exhausted then cast(1000000 * tenure_call.delay_seconds as bigint) end
   )));
   {sql[settle]} into tenure_call.answer;
-  tenure_call.landed := cast(tenure_call.answer -> 2 ->> 0 as boolean);
+  tenure_call.landed := tenure_call.answer -> 2 ->> 0 = '{landed}';
   {check_snapshot}
   if not tenure_call.landed then
     return null;
@@ -201,7 +205,7 @@ declare
   landed boolean;
 begin
   {sql[settle]} into tenure_call.answer;
-  tenure_call.landed := cast(tenure_call.answer -> 2 ->> 0 as boolean);
+  tenure_call.landed := tenure_call.answer -> 2 ->> 0 = '{landed}';
   {check_snapshot}
   return tenure_call.landed;
 end
@@ -220,13 +224,16 @@ declare
   "limit" integer := {self}."limit";
   token text;
   had integer := 0;
-  answer json;{constants}
+  answer json;
+  expired json;
+  expired_key json;
+  reaped integer := 0;{chosen_keys}{constants}
 begin
   if tenure_call."limit" is null or tenure_call."limit" not between 1 and {sweep} then
     {raise_invalid} format('limit must be 1 to {sweep}, not %s', coalesce(cast(tenure_call."limit" as text), 'null'));
   end if;
-  {sql[reap]} into tenure_call.answer;
-  return json_array_length(tenure_call.answer);
+  {reap}
+  return tenure_call.reaped;
 end
 {quote};
 

@@ -39,10 +39,10 @@ class Keys:
         )
         return key if is_possible and self.id_of(key) == id else None
 
-    def values(self, keys: Iterable[KeyTexts]) -> dict[str, Value]:
+    def values(self, keys: Iterable[KeyTexts], prefix: str = "key") -> dict[str, Value]:
         """Return keys as statement values: one array per column."""
         columns = list(zip(*keys, strict=True)) or [()] * len(self.columns)
-        return {f"key_{number}": text_array(column) for number, column in enumerate(columns, start=1)}
+        return {f"{prefix}_{number}": text_array(column) for number, column in enumerate(columns, start=1)}
 
 
 def _parse_list(id: str) -> KeyTexts:

@@ -179,7 +179,10 @@ class Layout:
 
     @cached_property
     def columns(self) -> tuple[PostgresColumn, ...]:
-        """The columns of a row as the user sees it: all except the columns that tenure added."""
+        """The columns of a row as the user sees it: the selected ones, or all except the columns that tenure added."""
+        if self.spec.select is not None:
+            selected = {self.require_column("select", name).name for name in self.spec.select} | set(self.spec.key)
+            return tuple(each for each in self.table.columns if each.name in selected)
         if self.spec.is_sidecar:
             return self.table.columns
         added = {part.name for role, part in self.role_columns.items() if self.is_added(role)}

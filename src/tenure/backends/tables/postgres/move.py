@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from psycopg.errors import ForeignKeyViolation
+
 from tenure.backends.postgres.conflict_retry import Conflict, retry_on_conflict
 from tenure.backends.postgres.database import Execute
 from tenure.backends.tables.postgres.bound_table import BoundTable
@@ -10,6 +12,7 @@ from tenure.backends.tables.postgres.params import retry_values
 from tenure.core.job import State
 from tenure.core.operations import Move, Moved, Refusal
 from tenure.core.transitions import refusal
+from tenure.errors import ConfigurationError
 
 
 class FoundRow(NamedTuple):
@@ -30,7 +33,16 @@ def move(bound_table: BoundTable, ids: Sequence[str], move: Move, note: str) -> 
         found = {bound_table.keys.id_of(key): FoundRow(State(state), *rest) for key, state, *rest in rows}
         return [_moved(found, id, move) for id in ids]
 
-    return retry_on_conflict(lambda: bound_table.transact(change)) if ids else []
+    def attempt() -> list[Moved]:
+        try:
+            return bound_table.transact(change)
+        except ConfigurationError as exc:
+            # A cancel inserts sidecar rows, and the foreign key rejects one whose row was deleted meanwhile.
+            if move is Move.CANCEL and isinstance(exc.__cause__, ForeignKeyViolation):
+                raise Conflict from exc
+            raise
+
+    return retry_on_conflict(attempt) if ids else []
 
 
 def _moved(found: dict[str, FoundRow], id: str, move: Move) -> Moved:

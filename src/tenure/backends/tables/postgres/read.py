@@ -10,7 +10,7 @@ from tenure.backends.protocol import SCAN
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.rows import parse_timestamp
 from tenure.core.job import State
-from tenure.core.operations import MAX_AHEAD_COUNTED, ClaimOutlook, Page, Query, Stats, StatsRow
+from tenure.core.operations import MAX_AHEAD_COUNTED, STUCK_AFTER, ClaimOutlook, Page, Query, Stats, StatsRow
 from tenure.errors import ConfigurationError
 
 
@@ -42,8 +42,9 @@ def find(bound_table: BoundTable, query: Query) -> Page:
 
 
 def stats(bound_table: BoundTable) -> Stats:
-    (result,) = bound_table.execute([bound_table.build_query("stats", "stats", {"scan": SCAN})])
-    due, scheduled, running, completed, failed, cancelled, oldest_due_at, recovered, prevented = result
+    values = {"scan": SCAN, "stuck_after": microseconds(STUCK_AFTER)}
+    (result,) = bound_table.execute([bound_table.build_query("stats", "stats", values)])
+    due, scheduled, running, completed, failed, cancelled, oldest_due_at, recovered, prevented, stuck = result
     if not any((due, scheduled, running, completed, failed, cancelled)):
         return Stats()
     row = StatsRow(
@@ -58,6 +59,7 @@ def stats(bound_table: BoundTable) -> Stats:
         oldest_due_at=None if oldest_due_at is None else parse_timestamp(oldest_due_at),
         recovered=recovered,
         prevented=prevented,
+        stuck=stuck,
     )
     return Stats(rows=(row,))
 

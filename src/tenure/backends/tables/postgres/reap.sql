@@ -13,7 +13,7 @@ expired as materialized (
     {is_done} as is_done
   from {home} {sidecar}
   where
-    {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]} and not {is_held}
+    {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]} and not {is_held}{and_chosen_claims}
   order by {sidecar}.{leased_until}, {sidecar_key_order}
   limit :limit
   for no key update skip locked
@@ -24,7 +24,7 @@ ended as materialized (
     expired.started_at, expired.leased_until, expired.run_at, expired.attempts, expired.crashes + 1 as crashes,
     expired.record,
     case
-      when expired.is_done then 'completed'
+      {when_rejected}when expired.is_done then 'completed'
       when expired.record -> 'cancel_requested' = 'true' then 'cancelled'
       when {is_exhausted} then 'failed'
       else 'queued'
@@ -33,18 +33,43 @@ ended as materialized (
     pg_catalog.format(
       'lease expired at %s; worker ''%s'' claimed the job at %s',
       {timestamp_text[expired.leased_until]}, expired.worker, {timestamp_text[expired.started_at]}
-    ) as error
+    ){and_rejection} as error
   from expired
 ),
 {ending_of_reaped},
 {changed}
 select coalesce(
   json_agg(
-    json_build_array({key_of[ending]}, ending.state, coalesce(ending.worker, ''), ending.fence)
+    json_build_array(
+      {key_of[ending]}, ending.state, coalesce(ending.worker, ''), ending.fence, changed.has_ended is true
+    )
     order by ending.leased_until, {keys_of[ending]}
   ), '[]'
 )
-from ending;
+from ending
+left join changed on {same_key[changed, ending]};
+
+-- name: expired keys
+-- limit. Return the keys of the expired claims, in the same order, without locking or changing them.
+select coalesce(json_agg(expired.key), '[]')
+from (
+  select {sidecar_key_texts} as key
+  from {home} {sidecar}
+  where {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]}{and_chosen_claims}
+  order by {sidecar}.{leased_until}, {sidecar_key_order}
+  limit :limit
+) expired;
+
+-- name: keys of the worker
+-- worker; limit. Return the keys of all claims of a worker.
+select coalesce(json_agg(held.key), '[]')
+from (
+  select {sidecar_key_texts} as key
+  from {home} {sidecar}
+  where {sidecar}.{state} = {running} and {sidecar}.{worker} = :worker{and_chosen_claims}
+  order by {sidecar}.{leased_until}, {sidecar_key_order}
+  limit :limit
+) held;
 
 -- name: of the worker
 -- Reap all claims of one worker, expired or not. key_1 …: the rows that the worker had started, if :all_started is
@@ -54,10 +79,10 @@ expired as materialized (
   select
     {sidecar_keys},
     {sidecar_roles},
-    {is_done} as is_done,
-    cast(:all_started as boolean) or ({sidecar_key}) in (select {key_names} from {requested_keys}) as is_started
+    case when {is_started} then {is_done} else false end as is_done,
+    {is_started} as is_started
   from {home} {sidecar}
-  where {sidecar}.{state} = {running} and {sidecar}.{worker} = :worker
+  where {sidecar}.{state} = {running} and {sidecar}.{worker} = :worker{and_chosen_claims}
   order by {sidecar}.{leased_until}, {sidecar_key_order}
   limit :limit
   for no key update skip locked
@@ -68,16 +93,16 @@ ended as materialized (
     expired.leased_until, expired.run_at, greatest(expired.attempts + rule.attempts, 0) as attempts,
     expired.crashes + rule.crashes as crashes, expired.record,
     case
-      when expired.is_started and expired.is_done then 'completed'
+      {when_rejected}when expired.is_started and expired.is_done then 'completed'
       when expired.record -> 'cancel_requested' = 'true' then 'cancelled'
       when expired.is_started and {is_exhausted} then 'failed'
       else 'queued'
     end as state,
     case when expired.is_started and expired.is_done then {recovered} else '{{}}' end as added,
-    case when expired.is_started then pg_catalog.format(
+    case when expired.is_started{or_rejected} then pg_catalog.format(
       'worker ''%s'' was reported dead; it claimed the job at %s',
       expired.worker, {timestamp_text[expired.started_at]}
-    ) end as error
+    ) end{and_rejection} as error
   from expired
   cross join lateral (
     select 'expired' as outcome, 0 as attempts, 1 as crashes where expired.is_started
@@ -89,8 +114,11 @@ ended as materialized (
 {changed}
 select coalesce(
   json_agg(
-    json_build_array({key_of[ending]}, ending.state, coalesce(ending.worker, ''), ending.fence)
+    json_build_array(
+      {key_of[ending]}, ending.state, coalesce(ending.worker, ''), ending.fence, changed.has_ended is true
+    )
     order by ending.leased_until, {keys_of[ending]}
   ), '[]'
 )
-from ending;
+from ending
+left join changed on {same_key[changed, ending]};

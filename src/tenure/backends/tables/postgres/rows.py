@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
 from psycopg import pq
 from psycopg.adapt import Transformer
 
@@ -41,13 +40,21 @@ def decode_record(record: Any) -> RecordContents:
         return RecordContents(
             cancel_requested=record.get("cancel_requested") is True,
             progress=None if progress is None else Progress(**progress),
-            result=None if result is None else decode(result),
+            result=None if result is None else decode_result(result),
             result_dropped=record.get("result_dropped") is True,
             history=tuple(_decode_ending(line) for line in record.get("history", ())),
             dropped=int(record.get("dropped", 0)),
         )
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):
         return EMPTY_RECORD
+
+
+def decode_result(text: str) -> Any:
+    """Decode a result. A text that Python cannot decode, such as very deep JSON, is returned unchanged."""
+    try:
+        return decode(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 class RowReader:
@@ -109,8 +116,8 @@ class RowReader:
     def _decode_value(self, oid: int, text: str) -> Any:
         try:
             return self._driver.get_loader(oid, pq.Format.TEXT).load(text.encode())
-        except psycopg.DataError:
-            # Python cannot represent some values, such as the date infinity. Raising here would leave the row claimed.
+        except Exception:  # noqa: BLE001 - the loaders raise several kinds, such as RecursionError for deep JSON
+            # Python cannot represent the value, such as the date infinity. Raising would leave the whole batch claimed.
             return text
 
 
@@ -130,7 +137,7 @@ def _decode_ending(line: JsonRow) -> Ending:
     outcome, fence, ended_at, token, worker, claimed_at, error = line
     return Ending(
         outcome=Outcome(outcome),
-        fence=fence,
+        fence=int(fence),
         ended_at=parse_timestamp(ended_at),
         token=token,
         worker=worker,

@@ -4,17 +4,22 @@ A request of a holder is one JSON text, both for the store's own connection and 
 """
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tenure.backends.postgres.encoding import microseconds
 from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.keys import KeyTexts
+from tenure.backends.tables.postgres.sql_templates import REJECTION_FRAGMENTS
+from tenure.backends.tables.row_isolation import ReapedRows, Reaping
 from tenure.core.job import State
-from tenure.core.operations import Extension, Hold, HoldStatus, Reaped, Settlement
+from tenure.core.operations import BUSY, Extension, Hold, HoldStatus, Reaped, Settled, Settlement
 
 PREVENTED = "prevented"
+LANDED = "landed"
+SETTLED: Mapping[str, Settled] = {LANDED: True, HoldStatus.LOST: False, HoldStatus.BUSY: BUSY}
+"""The result of a settlement, by its name in the response."""
 
 
 class RowHolderRequest(Protocol):
@@ -24,7 +29,6 @@ class RowHolderRequest(Protocol):
     def hold(self) -> Hold: ...
 
 
-A = TypeVar("A")
 H = TypeVar("H", bound=RowHolderRequest)
 
 NumberedRequests = list[tuple[int, KeyTexts, H]]
@@ -74,14 +78,9 @@ class RowSettleBatch:
             for each in self._rounds
         ]
 
-    def read_landed(self, results: Sequence[Any]) -> list[bool]:
-        """Return which settlements landed, from the results of the queries."""
-        return merge_results(self._rounds, results, [False] * self._count)
-
-
-def settle(bound_table: BoundTable, settlements: Sequence[Settlement]) -> list[bool]:
-    settling = RowSettleBatch(bound_table, settlements)
-    return settling.read_landed(bound_table.execute(settling.queries) if settling.queries else [])
+    def read_settled(self, results: Sequence[Any]) -> list[Settled]:
+        """Return what became of each settlement, from the results of the queries."""
+        return [SETTLED[each] for each in merge_results(self._rounds, results, self._count)]
 
 
 def extend(bound_table: BoundTable, extensions: Sequence[Extension]) -> list[HoldStatus]:
@@ -89,13 +88,13 @@ def extend(bound_table: BoundTable, extensions: Sequence[Extension]) -> list[Hol
     queries = [
         bound_table.build_query("extend", "extend", {"request": extensions_json(bound_table, each)}) for each in batches
     ]
-    lost = [HoldStatus.LOST.value] * len(extensions)
-    return [HoldStatus(each) for each in merge_results(batches, bound_table.execute(queries) if queries else [], lost)]
+    results = bound_table.execute(queries, is_for_leases=True) if queries else []
+    return [HoldStatus(each) for each in merge_results(batches, results, len(extensions))]
 
 
-def merge_results(batches: Sequence[NumberedRequests[Any]], results: Sequence[Any], defaults: list[A]) -> list[A]:
-    """Return the result for each request in input order; requests with an impossible id keep the default."""
-    found = list(defaults)
+def merge_results(batches: Sequence[NumberedRequests[Any]], results: Sequence[Any], count: int) -> list[str]:
+    """Return the result for each request in input order; a request with an impossible id is lost."""
+    found = [HoldStatus.LOST.value] * count
     for batch, result in zip(batches, results, strict=True):
         _, _, values = result
         for (number, _, _), value in zip(batch, values, strict=True):
@@ -103,23 +102,38 @@ def merge_results(batches: Sequence[NumberedRequests[Any]], results: Sequence[An
     return found
 
 
-def reap_expired_query(bound_table: BoundTable, limit: int, token: str | None = None) -> BoundQuery:
-    """Return the query that reaps expired claims, unless this token already holds rows."""
-    return bound_table.build_query("reap", "expired", {"limit": limit, "token": token, "had": 0})
+def reap_query(
+    bound_table: BoundTable,
+    reaping: Reaping,
+    limit: int,
+    *,
+    avoided: Sequence[KeyTexts] = (),
+    chosen: Sequence[KeyTexts] | None = None,
+    rejection: str | None = None,
+) -> BoundQuery:
+    """Return the query that reaps claims. With a rejection, the query fails the rows with this message."""
+    keys = [key for id in reaping.started or () if (key := bound_table.keys.key_of(id)) is not None]
+    values = {
+        "limit": limit,
+        "token": reaping.token,
+        "had": 0,
+        "worker": reaping.worker,
+        "all_started": reaping.started is None,
+        "rejection": rejection,
+        **bound_table.keys.values(keys),
+    }
+    name = "expired" if reaping.worker is None else "of the worker"
+    changed = {} if rejection is None else REJECTION_FRAGMENTS
+    return bound_table.build_choice_query("reap", name, values, changed, avoided=avoided, chosen=chosen)
 
 
-def reap_worker_query(bound_table: BoundTable, worker: str, started: Collection[str] | None, limit: int) -> BoundQuery:
-    """Return the query that reaps the claims of a worker."""
-    keys = [key for id in started or () if (key := bound_table.keys.key_of(id)) is not None]
-    values = {"worker": worker, "limit": limit, "all_started": started is None, **bound_table.keys.values(keys)}
-    return bound_table.build_query("reap", "of the worker", values)
-
-
-def parse_reaped(bound_table: BoundTable, rows: Sequence[Any]) -> list[Reaped]:
-    return [
+def parse_reaped(bound_table: BoundTable, rows: Sequence[Any]) -> ReapedRows[KeyTexts]:
+    reaped = [
         Reaped(id=bound_table.keys.id_of(key), state=State(state), worker=worker, fence=fence)
-        for key, state, worker, fence in rows
+        for key, state, worker, fence, has_ended in rows
+        if has_ended
     ]
+    return ReapedRows(reaped=reaped, missed=[tuple(key) for key, *_, has_ended in rows if not has_ended])
 
 
 def _request_json(bound_table: BoundTable, identity: str | None, claims: list[dict[str, Any]]) -> str:

@@ -2,9 +2,10 @@
 
 -- name: settle
 -- request: one JSON text with the claims, without duplicate rows, and on the caller's connection the identity of the
--- table. Return the transaction id, the isolation level, and for each claim whether the settlement landed; or null if
--- the connection reaches a different table.
--- The rows are first locked by key, in key order; state, fence and token are compared after locking.
+-- table. Return the transaction id, the isolation level, and for each claim `landed`, `lost` or `busy`; or null if the
+-- connection reaches a different table.
+-- The rows are first locked by key, in key order; state, fence and token are compared after locking. On the store's own
+-- connection, the statement skips rows that another transaction has locked: they are busy.
 with
 given as materialized (
   select
@@ -43,7 +44,7 @@ locked as materialized (
       {job_roles}
     from {home} job
     where {job_is[requested]}{and_has_row}
-    for no key update
+    for no key update{skip_locked}
   ) job
 ),
 ended as materialized (
@@ -108,7 +109,10 @@ select cast(
     cast(pg_current_xact_id() as text),
     current_setting('transaction_isolation'),
     (
-      select json_agg(landed.number is not null order by requested.number)
+      select json_agg(
+        case when landed.number is not null then 'landed' when {is_busy} then 'busy' else 'lost' end
+        order by requested.number
+      )
       from requested
       left join landed on landed.number = requested.number
     )

@@ -11,16 +11,18 @@ from typing import Any
 
 from tenure.backends.postgres.statements import Statement
 from tenure.backends.shared.sql_files import raw_statements
-from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, quote_literal
+from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, RoleColumn, quote_literal
 from tenure.backends.tables.postgres.ordering import SortColumn, is_before, sort_columns_of
 from tenure.backends.tables.postgres.statements import build_statement
-from tenure.core.checks import EARLIEST
+from tenure.core.checks import EARLIEST, TRUNCATION_MARK
 from tenure.core.job import HISTORY_KEPT, State
 from tenure.core.operations import LARGEST_BATCH
 from tenure.core.table.condition import SqlCondition, indent
 from tenure.core.table.spec import Role, quote_identifier
 
 OPERATIONS = ("claim", "extend", "settle", "reap", "move", "find", "stats", "explain", "wait", "done")
+
+MICROSECOND_PLACES = 6
 
 UTC_TEXT = 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'
 EARLIEST_SQL = f"timestamptz '{EARLIEST:%Y-%m-%dT%H:%M:%SZ}'"
@@ -112,6 +114,15 @@ class SqlTemplates:
             ),
         }
 
+    def choice_fragments(self, operator: str) -> dict[str, str]:
+        """Return the fragments that restrict a statement to the keys `:chosen_1` …, or exclude them (`not in`)."""
+        columns = [quote_identifier(each.name) for each in self.layout.key]
+        chosen = f"{operator} (select {', '.join(self._key_names)} from {self._requested_keys('chosen')})"  # noqa: S608
+        return {
+            "and_chosen_rows": f"\n  and ({_qualified(self.layout.alias, columns)}) {chosen}",
+            "and_chosen_claims": f"\n  and ({_qualified(self.layout.sidecar_alias, columns)}) {chosen}",
+        }
+
     @cached_property
     def fragments(self) -> Fragments:
         filled_parts: dict[str, Any] = {
@@ -179,6 +190,7 @@ class SqlTemplates:
             "keys_of": LazyFragments(lambda part: _qualified(part, names)),
             "key_of": LazyFragments(lambda part: _json_texts(f"{part}.{name}" for name in names)),
             "key_of_row": _json_texts(f"{alias}.{each}" for each in columns),
+            "sidecar_key_texts": _json_texts(f"{sidecar}.{each}" for each in columns),
             "job_is": LazyFragments(lambda part: _equal_columns("job", columns, part, names)),
             "row_is": LazyFragments(lambda part: _equal_columns(layout.outer_alias, columns, part, names)),
             "sidecar_is_row": _equal_columns(sidecar, columns, alias, columns),
@@ -188,6 +200,13 @@ class SqlTemplates:
             "same_key": LazyFragments(lambda one, other: _equal_columns(one, names, other, names)),
             "has_key": "".join(f" and {alias}.{quote_identifier(each.name)} is not null" for each in nullable),
             "requested_keys": self._requested_keys(),
+            # Statements in their usual form; `choice_fragments` and `REJECTION_FRAGMENTS` replace these.
+            "and_chosen_rows": "",
+            "and_chosen_claims": "",
+            "when_rejected": "",
+            "and_rejection": "",
+            "or_rejected": "",
+            "skip_locked": " skip locked",
             "claim_keys": ", ".join(
                 f"cast(claim.value -> 'key' ->> {number} as {KEY_TYPES[each.base]}){each.collate_clause} as "
                 f"key_{number + 1}"
@@ -199,6 +218,7 @@ class SqlTemplates:
         layout, alias = self.layout, self.layout.alias
         error = layout.role_columns.get(Role.ERROR)
         error_column = "" if error is None else quote_identifier(error.name)
+        error_text = "ending.error" if error is None else _cut_to_column("ending.error", error)
         is_set_by_retry = error is not None and error.name in layout.spec.on_retry
         return {
             **{part.role.value: quote_identifier(part.name) for part in layout.role_columns.values()},
@@ -226,9 +246,10 @@ class SqlTemplates:
             ),
             "set_error": error_column
             and f"\n    {error_column} = case\n      when ending.state <> 'completed' "
-            f"then coalesce(ending.error, job.{error_column})\n    end,",
-            "set_cancel_error": error_column and f"\n    {error_column} = ending.error,",
-            "set_retry_error": "" if is_set_by_retry else error_column and f"\n    {error_column} = ending.error,",
+            f"then coalesce({error_text}, job.{error_column})\n    end,",
+            "set_cancel_error": error_column and f"\n    {error_column} = {error_text},",
+            "set_retry_error": "" if is_set_by_retry else error_column and f"\n    {error_column} = {error_text},",
+            "lease_margin": self._lease_margin(),
             **self._on_retry_fragments(),
         }
 
@@ -287,9 +308,10 @@ class SqlTemplates:
         )
         return f"to_json(cast(array[\n  {each}\n] as text[]))"
 
-    def _requested_keys(self) -> str:
+    def _requested_keys(self, prefix: str = "key") -> str:
         arrays = ", ".join(
-            f"cast(:key_{number} as {KEY_TYPES[each.base]}[])" for number, each in enumerate(self.layout.key, start=1)
+            f"cast(:{prefix}_{number} as {KEY_TYPES[each.base]}[])"
+            for number, each in enumerate(self.layout.key, start=1)
         )
         return f"unnest({arrays}) as requested ({', '.join(self._key_names)})"
 
@@ -320,6 +342,17 @@ class SqlTemplates:
     def _utc_conversion(self, role: Role) -> str:
         """Return the conversion between a timestamp column without time zone and UTC; empty if not needed."""
         return " at time zone 'UTC'" if self.layout.role_columns[role].is_local else ""
+
+    def _lease_margin(self) -> str:
+        """Return the interval that makes the server round the end of a lease up, not to the nearest unit of the column.
+
+        A lease that ends early in the store would be given away while the holder still counts on it.
+        """
+        column = self.layout.role_columns[Role.LEASED_UNTIL].column
+        if column is None or column.precision is None or column.precision >= MICROSECOND_PLACES:
+            return ""
+        unit = 10 ** (MICROSECOND_PLACES - column.precision)
+        return f" + interval '{unit // 2 - 1} microseconds'"
 
     def _state_literal_case(self, name: str) -> str:
         cases = "".join(f"\n  when '{state}' then {word}" for state, word in self.layout.state_literals.items())
@@ -388,6 +421,17 @@ class SqlTemplates:
 DEFERRED_PARTS = ("ending_of_moved",)
 """Parts that need additional fragments."""
 
+REJECTION_FRAGMENTS = {
+    "is_done": "false",
+    "or_rejected": " or true",
+    "when_rejected": "when true then 'failed'\n      ",
+    "and_rejection": " || '; the table rejected the end of the claim: ' || cast(:rejection as text)",
+}
+"""The fragments that fail a row whose table rejected its usual end. rejection: the message of the table."""
+
+WAITING_FRAGMENTS = {"skip_locked": "", "is_busy": "false"}
+"""The fragment that makes a statement wait for rows that another transaction has locked."""
+
 RETRY_FRAGMENTS: Fragments = {
     "is_movable": "found.state in ('failed', 'cancelled')",
     "added_by_move": "cast('{}' as jsonb)",
@@ -419,6 +463,16 @@ def _condition_sql(fragment: SqlCondition | None) -> str:
 
 def _iso(timestamp: str) -> str:
     return f"to_char({timestamp} at time zone 'UTC', {quote_literal(UTC_TEXT)})"
+
+
+def _cut_to_column(text: str, role_column: RoleColumn) -> str:
+    """Return a text, cut to the length of its column. The text loses its beginning: the cause is at the end."""
+    longest = None if role_column.column is None else role_column.column.longest
+    if longest is None:
+        return text
+    mark = TRUNCATION_MARK if longest > 2 * len(TRUNCATION_MARK) else ""
+    cut = f"{quote_literal(mark)} || right({text}, {longest - len(mark)})"
+    return f"case when length({text}) > {longest} then {cut} else {text} end"
 
 
 def _qualified(part: str, names: Iterable[str]) -> str:

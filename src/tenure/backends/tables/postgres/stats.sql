@@ -2,8 +2,9 @@
 
 -- name: stats
 -- Return the numbers of due, scheduled, running, completed, failed and cancelled rows; since when the oldest due row is
--- due; and how many completed rows were found done: by the reaper (recovered), and by a holder before its work
--- (prevented). Each count stops at :scan.
+-- due; how many completed rows were found done: by the reaper (recovered), and by a holder before its work
+-- (prevented); and how many running rows have a lease that expired :stuck_after microseconds ago or earlier. Each count
+-- stops at :scan.
 select json_build_array(
   (select count(*) from (select {due} limit :scan) counted),
   (select count(*) from (select {scheduled} limit :scan) counted),
@@ -19,5 +20,13 @@ select json_build_array(
   (
     select count(*)
     from (select {stored[completed]} and {home_alias}.{record} ->> 'found_done' = 'prevented' limit :scan) counted
+  ),
+  (
+    select count(*)
+    from (
+      select
+      {stored[running]} and {home_alias}.{leased_until} <= ({now} - cast(:stuck_after as bigint) * interval '1 microsecond'){zone[leased_until]}
+      limit :scan
+    ) counted
   )
 );

@@ -17,6 +17,7 @@ from tenure.backends.tables.postgres.params import param_values
 from tenure.backends.tables.postgres.statements import build_statement
 from tenure.backends.tables.protocol import Finding, Severity
 from tenure.core.job import FINISHED, State
+from tenure.core.operations import STUCK_AFTER
 from tenure.core.table.spec import Role, quote_identifier
 
 MOST_ROWS = 10_000
@@ -38,6 +39,7 @@ class StrayRows:
         yield from self._unknown_state_values()
         yield from self._leftover_leases()
         yield from self._running_unheld()
+        yield from self._stuck()
         if self._layout.spec.is_sidecar:
             yield from self._sidecar_rows()
         if self._output is not None:
@@ -93,10 +95,19 @@ class StrayRows:
             severity=Severity.NOTE,
         )
 
+    def _stuck(self) -> Iterator[Finding]:
+        yield from self._check(
+            "stuck",
+            f"{{}} running with a lease that expired more than {STUCK_AFTER / 60:g} minutes ago: no worker claims from "
+            "the table, or the table rejects the end of these claims",
+            "start a worker; if one runs, look for 'not reaped' in its log, and fix the constraint or trigger",
+        )
+
     def _sidecar_rows(self) -> Iterator[Finding]:
         yield from self._check(
             "orphans",
-            f"{{}} in {self._layout.home_name}, but deleted from {self._layout.table.name}",
+            f"{{}} in {self._layout.home_name}, but deleted from {self._layout.table.name}; a new row with such a key "
+            "takes over the old state",
             self._remedy_statement("repair orphans"),
             severity=Severity.NOTE,
         )
@@ -141,7 +152,8 @@ class StrayRows:
             with self._admin.connection.transaction():
                 self._admin.set_config("statement_timeout", f"{1000 * QUERY_TIMEOUT:.0f}")
                 return self._admin.fetch(
-                    build_statement(text, is_prepared=False), {"most": MOST_ROWS, **param_values(self._layout.spec)}
+                    build_statement(text, is_prepared=False),
+                    {"most": MOST_ROWS, "stuck_after": STUCK_AFTER, **param_values(self._layout.spec)},
                 )
         except errors.QueryCanceled:
             return None
@@ -162,6 +174,7 @@ class StrayRows:
             "state": quote_identifier(self._column_name(Role.STATE)),
             "token": quote_identifier(self._column_name(Role.TOKEN)),
             "leased_until": quote_identifier(self._column_name(Role.LEASED_UNTIL)),
+            "lease_zone": " at time zone 'UTC'" if layout.role_columns[Role.LEASED_UNTIL].is_local else "",
             "state_values": ", ".join(layout.state_literals.values()),
             "finished": ", ".join(layout.state_literals[state] for state in State if state in FINISHED),
             **{state.value: word for state, word in layout.state_literals.items()},

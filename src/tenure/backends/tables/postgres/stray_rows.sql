@@ -56,6 +56,15 @@ select array(
   limit :most
 );
 
+-- name: stuck
+-- Running rows whose lease expired :stuck_after seconds ago or earlier.
+select array(
+  select cast({key} as text)
+  from {home}
+  where {state} = {running} and {leased_until} <= (now() - :stuck_after * interval '1 second'){lease_zone}
+  limit :most
+);
+
 -- name: orphans
 -- Sidecar rows whose row in the user's table was deleted.
 select array(

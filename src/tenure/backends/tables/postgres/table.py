@@ -4,17 +4,21 @@ from asyncio import AbstractEventLoop
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from tenure.backends.postgres.address import address_of
+from tenure.backends.postgres.batch_limit import BatchLimit
 from tenure.backends.postgres.database import Database
 from tenure.backends.protocol import SWEEP, StoreClock
-from tenure.backends.tables.postgres import claim, doctor, migrate, read, settle
+from tenure.backends.tables.postgres import doctor, migrate, read
 from tenure.backends.tables.postgres import move as move_operations
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.caller_transaction import PostgresTableTransactionOperations, join_transaction
+from tenure.backends.tables.postgres.row_batches import PostgresRowBatches
 from tenure.backends.tables.postgres.wait import RowWaiter
 from tenure.backends.tables.protocol import Finding
+from tenure.backends.tables.row_isolation import Reaping, RowIsolation
 from tenure.core.job import State
 from tenure.core.operations import (
     Claimed,
@@ -27,6 +31,7 @@ from tenure.core.operations import (
     Page,
     Query,
     Reaped,
+    Settled,
     Settlement,
     Stats,
 )
@@ -44,39 +49,35 @@ class PostgresTable:
         self._database = database
         self._is_owner = is_owner
         self._bound_table = BoundTable(database, spec)
-        self._waiter = RowWaiter(self._bound_table)
+        self._batch_limit = BatchLimit(database.address.timeout)
+        self._rows = RowIsolation(PostgresRowBatches(self._bound_table, self._batch_limit), spec.display_name)
+        self._waiter = RowWaiter(self._bound_table, self._rows.avoided_keys)
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        if not read.includes_table(self._bound_table, request.queues, request.types):
-            self._bound_table.execute([settle.reap_expired_query(self._bound_table, SWEEP)])
-            return Claimed(jobs=[])
-        return claim.claim(self._bound_table, request)
+        _, claimed = self.exchange([], request)
+        return claimed
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
-        return settle.extend(self._bound_table, extensions)
+        return self._rows.extend(extensions)
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        landed = settle.settle(self._bound_table, settlements)
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        settled = self._rows.settle(settlements)
         self._wake_for(settlements)
-        return landed
+        return settled
 
-    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        if not settlements or not read.includes_table(self._bound_table, request.queues, request.types):
-            return self.settle(settlements), self.claim(request)
-        response = self._exchange(settlements, request)
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
+        if not read.includes_table(self._bound_table, request.queues, request.types):
+            settled = self.settle(settlements)
+            self._rows.reap(Reaping(), SWEEP)
+            return settled, Claimed(jobs=[])
+        response = self._rows.exchange(settlements, request)
         self._wake_for(settlements)
         return response
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
-        query = (
-            settle.reap_expired_query(self._bound_table, limit)
-            if worker is None
-            else settle.reap_worker_query(self._bound_table, worker, started, limit)
-        )
-        (rows,) = self._bound_table.execute([query], may_repeat=False)
-        reaped = settle.parse_reaped(self._bound_table, rows)
+        reaped = self._rows.reap(Reaping(worker=worker, started=started), limit)
         if any(each.state is State.QUEUED for each in reaped):
             self._waiter.wake()
         return reaped
@@ -88,7 +89,9 @@ class PostgresTable:
         return moved
 
     def find(self, query: Query) -> Page:
-        return read.find(self._bound_table, query)
+        if query.ids is not None:
+            return read.find(self._bound_table, query)
+        return self._batch_limit.run(query, partial(read.find, self._bound_table))
 
     def stats(self) -> Stats:
         return read.stats(self._bound_table)
@@ -134,12 +137,6 @@ class PostgresTable:
         self._waiter.close()
         if self._is_owner:
             self._database.close()
-
-    def _exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        batch = settle.RowSettleBatch(self._bound_table, settlements)
-        results = claim.execute_claim(self._bound_table, batch.queries, request)
-        landed = batch.read_landed(results[: len(batch.queries)])
-        return landed, claim.read_outcome(self._bound_table, request, results[-1])
 
     def _wake_for(self, settlements: Sequence[Settlement]) -> None:
         """Wake a waiting thread if a settlement requeued a row."""

@@ -5,20 +5,22 @@ second when idle, and sooner if a row comes due or a lease expires before then.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tenure.backends.protocol import SCAN
 from tenure.backends.shared import forking
 from tenure.backends.shared.waiter import WaitGroup, WaitGroups
 from tenure.backends.tables.postgres.bound_table import BoundTable
+from tenure.backends.tables.postgres.keys import KeyTexts
 from tenure.errors import StoreUnavailable
 
 
 class RowWaiter:
     """Waits for rows of one table; shared by all threads of a handle."""
 
-    def __init__(self, bound_table: BoundTable) -> None:
+    def __init__(self, bound_table: BoundTable, avoided_keys: Callable[[], Sequence[KeyTexts]]) -> None:
         self._bound_table = bound_table
+        self._avoided_keys = avoided_keys
         self._wait_groups = WaitGroups()
         forking.register(self)
 
@@ -52,6 +54,7 @@ class RowWaiter:
 
     def _poll(self, wait_group: WaitGroup) -> float | None:
         """Poll; return the seconds until a claim may find rows, None if unknown."""
-        poll_query = self._bound_table.build_query("wait", "poll", {"since": wait_group.notified_until, "scan": SCAN})
+        values = {"since": wait_group.notified_until, "scan": SCAN}
+        poll_query = self._bound_table.build_choice_query("wait", "poll", values, avoided=self._avoided_keys())
         ((claimable_in, wait_group.notified_until),) = self._bound_table.execute([poll_query], may_repeat=False)
         return None if claimable_in is None else float(claimable_in)

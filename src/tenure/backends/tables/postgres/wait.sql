@@ -6,7 +6,7 @@
 -- has locked would be reported on every poll. At most :scan scheduled rows are considered.
 select json_build_array(
   case
-    when exists (select {due} limit 1) then 0
+    when exists (select {due}{and_chosen_rows} limit 1) then 0
     else extract(epoch from nullif(least(
       (
         select min(waiting.run_at)

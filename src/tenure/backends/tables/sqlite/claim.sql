@@ -15,6 +15,10 @@ where {is_free}{and_where}{and_usable}
 order by {claim_order}
 limit :limit;
 
+-- name: is due
+-- Whether a row is due, by the same conditions.
+select exists (select 1 from {user} as {own_name} where {is_key} and {is_free}{and_where}{and_usable});
+
 -- name: begin
 -- Create the sidecar row if it does not exist.
 insert into {home} ({key})

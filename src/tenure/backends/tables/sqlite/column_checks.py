@@ -94,6 +94,7 @@ def _reject_unknown_columns(table: SQLiteRelation, spec: TableSpec) -> None:
     named = [
         *(("id", name) for name in spec.key),
         *(("order_by", each.column) for each in spec.order_by),
+        *(("select", name) for name in spec.select or ()),
         *(("on_retry", name) for name in spec.on_retry),
         *((f"columns[{role.value!r}]", name) for role, name in spec.columns.items() if _is_user_column(spec, role)),
     ]

@@ -1,4 +1,4 @@
-"""DDL of `migrate`: missing columns or the sidecar table, indexes, and leases for running rows without a lease."""
+"""DDL of `migrate`: missing columns or the sidecar table, triggers, indexes, and leases for unleased running rows."""
 
 import difflib
 import math
@@ -12,6 +12,7 @@ from tenure.backends.tables.sqlite.indexes import duplicates_query, missing_inde
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.sql_templates import load_templates, table_fragments
 from tenure.backends.tables.sqlite.storage_formats import timestamp_format
+from tenure.backends.tables.sqlite.triggers import missing_triggers, required_triggers
 from tenure.core import checks
 from tenure.core.job import State
 from tenure.core.table.spec import Role, TableSpec, quote_identifier
@@ -32,7 +33,11 @@ COLUMN_DEFINITIONS = {
 def schema_statements(layout: Layout) -> list[str]:
     """Return everything that `migrate` creates, present or not; a column that the user named only if it is missing."""
     if layout.spec.is_sidecar:
-        return [_create_sidecar_statement(layout), *(each.create_statement() for each in required_indexes(layout))]
+        return [
+            _create_sidecar_statement(layout),
+            *(each.create_statement() for each in required_triggers(layout)),
+            *(each.create_statement() for each in required_indexes(layout)),
+        ]
     unnamed = [role for role in _added_roles(layout) if role not in layout.spec.columns and role is not Role.STATE]
     added = [role for role in _added_roles(layout) if role in unnamed or layout.column(role) is None]
     return [
@@ -46,7 +51,11 @@ def pending_statements(
 ) -> list[str]:
     """Return the statements that `migrate` runs."""
     reject_typos(layout)
-    statements = [*_missing_statements(layout), *(each.create_statement() for each in missing_indexes(db, layout))]
+    statements = [
+        *_missing_statements(layout),
+        *(each.create_statement() for each in missing_triggers(db, layout)),
+        *(each.create_statement() for each in missing_indexes(db, layout)),
+    ]
     if adopt_running_after is not None:
         seconds = checks.seconds("adopt_running_after", adopt_running_after)
         statements += [_adopt_statement(layout, now, seconds)] if _has_rows_to_adopt(db, layout) else []

@@ -1,4 +1,4 @@
--- DDL: columns, the sidecar table, indexes.
+-- DDL: columns, the sidecar table with its triggers, indexes.
 
 -- name: add column
 alter table {table} add column {column} {definition}
@@ -20,6 +20,31 @@ create table if not exists {companion} (
   "record" text,
   primary key ({key})
 ) without rowid
+
+-- name: trigger
+create trigger if not exists main.{trigger} {definition}
+
+-- name: new row
+-- A new row takes over nothing from a deleted row with the same key. The trigger does not fire for `insert or ignore` of
+-- an existing row, nor for `on conflict do update`.
+after insert on {table}
+begin
+  delete from {companion} where {is_new};
+end
+
+-- name: new key
+-- The sidecar row follows the key of its row. The comparison is binary, as ids are.
+after update of {key} on {table}
+when {has_changed}
+begin
+  delete from {companion} where {is_new};
+  update {companion} set {set_new} where {is_old};
+end
+
+-- name: triggers
+select name, coalesce(sql, '')
+from main.sqlite_master
+where type = 'trigger'
 
 -- name: index
 create {unique}index if not exists main.{index} on {definition}

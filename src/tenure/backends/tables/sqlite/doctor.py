@@ -10,6 +10,7 @@ from typing import Any
 from tenure.backends.protocol import SCAN
 from tenure.backends.sqlite import library
 from tenure.backends.sqlite.connect import is_in_wal_mode
+from tenure.backends.sqlite.timestamps import duration
 from tenure.backends.tables.protocol import Finding, Severity
 from tenure.backends.tables.sqlite import constraints, ddl
 from tenure.backends.tables.sqlite.catalogue import read_triggers
@@ -18,7 +19,9 @@ from tenure.backends.tables.sqlite.indexes import duplicates_query, missing_inde
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.sql_templates import fill_statement, table_aliases
 from tenure.backends.tables.sqlite.storage_formats import timestamp_format
+from tenure.backends.tables.sqlite.triggers import missing_triggers
 from tenure.core.job import FINISHED, State
+from tenure.core.operations import STUCK_AFTER
 from tenure.core.table.spec import Role, TableSpec, quote_identifier
 from tenure.errors import ConfigurationError
 
@@ -26,8 +29,14 @@ SEVERITIES = list(Severity)
 ADOPT_REMEDY = "call migrate(adopt_running_after=600), or run `tenure migrate --adopt-running-after 10m`"
 LEASE_STORAGE_CLASSES = {"text": "'text'", "whole": "'integer', 'real'", "fraction": "'integer', 'real'"}
 
+STUCK_TEXT = (
+    f"a lease that expired more than {STUCK_AFTER / 60:g} minutes ago: no worker claims from the table, or the table "
+    "rejects the end of these claims"
+)
+STUCK_REMEDY = "start a worker; if one runs, look for 'not reaped' in its log, and fix the constraint or trigger"
 
-def check(db: sqlite3.Connection, spec: TableSpec) -> list[Finding]:
+
+def check(db: sqlite3.Connection, spec: TableSpec, now: int) -> list[Finding]:
     """Return the findings, most severe first."""
     try:
         layout = read_layout(db, spec)
@@ -35,7 +44,7 @@ def check(db: sqlite3.Connection, spec: TableSpec) -> list[Finding]:
         return [_error_finding("table", exc)]
     found = [*layout.findings, *_check_description(db, layout), *_check_file(db, layout)]
     if not layout.errors:
-        found += [*_check_states(db, layout), *_check_leases(db, layout), *_check_values(db, layout)]
+        found += [*_check_states(db, layout), *_check_leases(db, layout, now), *_check_values(db, layout)]
         if spec.is_sidecar:
             found += _check_sidecar(db, layout)
     return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
@@ -77,6 +86,14 @@ def _check_output(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
 
 
 def _check_file(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
+    for trigger in missing_triggers(db, layout):
+        yield _finding(
+            Severity.WARNING,
+            "trigger",
+            f"trigger {trigger.name!r} of {layout.table.name!r} does not exist, so keys must not be reused: a row that "
+            "gets the key of a deleted row takes over the claim and the state of the deleted row",
+            trigger.create_statement(),
+        )
     kept = layout.spec.sidecar_name or layout.table.name
     for name, _ in read_triggers(db, kept):
         yield _finding(
@@ -133,11 +150,12 @@ def _check_states(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
         )
 
 
-def _check_leases(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
+def _check_leases(db: sqlite3.Connection, layout: Layout, now: int) -> Iterator[Finding]:
     finished = ", ".join(layout.state_literal(state) for state in State if state in FINISHED)
     kinds = LEASE_STORAGE_CLASSES[timestamp_format(layout.column(Role.LEASED_UNTIL))]
     queries = {
         "running without a lease": ("no lease but the state running, so they never expire", ADOPT_REMEDY),
+        "stuck": (STUCK_TEXT, STUCK_REMEDY),
         "leases in another form": (
             "a lease that tenure did not write, which may never expire",
             f"let only tenure write leases; set these leases to null, then {ADOPT_REMEDY}",
@@ -151,8 +169,9 @@ def _check_leases(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
             fill_statement(layout, "doctor", "clear finished", finished=finished),
         ),
     }
+    expired_by = layout.encode_now(now - duration(STUCK_AFTER))
     for name, (text, remedy) in queries.items():
-        number, id = _query(db, layout, name, finished=finished, lease_kinds=kinds)[0]
+        number, id = _query(db, layout, name, expired_by, finished=finished, lease_kinds=kinds)[0]
         if number:
             yield _finding(Severity.WARNING, "lease", f"{_describe_rows(number, id)} {text}", remedy)
 
@@ -217,11 +236,14 @@ def _reject_typos(_: sqlite3.Connection, layout: Layout) -> None:
     ddl.reject_typos(layout)
 
 
-def _query(db: sqlite3.Connection, layout: Layout, statement_name: str, **fragments: str) -> list[Any]:
+def _query(
+    db: sqlite3.Connection, layout: Layout, statement_name: str, expired_by: object = None, **fragments: str
+) -> list[Any]:
     row, _ = table_aliases(layout)
     example = f"{row}.{quote_identifier(layout.spec.key[0])}"
     return db.execute(
-        fill_statement(layout, "doctor", statement_name, example=example, **fragments), layout.values(scan=SCAN)
+        fill_statement(layout, "doctor", statement_name, example=example, **fragments),
+        layout.values(scan=SCAN, expired_by=expired_by),
     ).fetchall()
 
 

@@ -25,6 +25,11 @@ from (select 1 from {user} as {own_name} where {is_unusable} limit :scan);
 select count(*), min(id)
 from (select {example} as id from {held_rows} where {is_running} and {its_leased_until} is null limit :scan);
 
+-- name: stuck
+-- Running rows whose lease expired before :expired_by.
+select count(*), min(id)
+from (select {example} as id from {held_rows} where {is_running} and {its_leased_until} <= :expired_by limit :scan);
+
 -- name: leases in another form
 -- A lease of another storage class never compares as expired.
 select count(*), min(id)

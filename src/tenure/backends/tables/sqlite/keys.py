@@ -17,6 +17,11 @@ SMALLEST_INTEGER, GREATEST_INTEGER = -(2**63), 2**63 - 1
 KeyValues = tuple[Any, ...]
 
 
+def id_of(key: Sequence[Any]) -> str:
+    texts = [str(each) for each in key]
+    return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
     """The columns of a key: integers or text."""
@@ -24,8 +29,11 @@ class Keys:
     columns: tuple[SQLiteColumn, ...]
 
     def id_of(self, key: Sequence[Any]) -> str:
-        texts = [str(each) for each in key]
-        return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+        return id_of(key)
+
+    def has_id(self, key: Sequence[Any]) -> bool:
+        """Return whether a key has an id. A text that is not valid UTF-8 has no id that could be read back."""
+        return self.key_of(id_of(key)) is not None
 
     def key_of(self, id: str) -> KeyValues | None:
         """Return the key for an id, or None if no row can have this id."""

@@ -58,7 +58,10 @@ class Layout:
 
     @cached_property
     def user_columns(self) -> list[SQLiteColumn]:
-        """The user's columns, without the columns that tenure added."""
+        """The columns of a row as the user sees it: the selected ones, or all except the columns that tenure added."""
+        if self.spec.select is not None:
+            selected = {fold_name(name) for name in (*self.spec.select, *self.spec.key)}
+            return [each for each in self.table.columns if fold_name(each.name) in selected]
         if self.spec.is_sidecar:
             return list(self.table.columns)
         added = {fold_name(str(self.spec.column(role))) for role in Role if role not in self.spec.columns} - {"state"}

@@ -8,14 +8,18 @@ from typing import Any
 from tenure.backends.protocol import SCAN
 from tenure.backends.sqlite.timestamps import duration, format_timestamp, parse_timestamp, to_datetime
 from tenure.backends.sqlite.write_transaction import WriteTransaction
+from tenure.backends.tables.row_isolation import Reaping
 from tenure.backends.tables.sqlite import sort_position
+from tenure.backends.tables.sqlite.claim import due_keys
 from tenure.backends.tables.sqlite.decoding import read_tolerantly
+from tenure.backends.tables.sqlite.keys import KeyValues
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.record import PREVENTED, RECOVERED
 from tenure.backends.tables.sqlite.rows import StoredRow, decode_job, decode_row, find_row
+from tenure.backends.tables.sqlite.settle import keys_to_reap
 from tenure.backends.tables.sqlite.sql_templates import fill_statement, table_aliases
 from tenure.core.job import FINISHED, Job, State
-from tenure.core.operations import MAX_AHEAD_COUNTED, ClaimOutlook, Page, Query, Stats, StatsRow
+from tenure.core.operations import MAX_AHEAD_COUNTED, STUCK_AFTER, ClaimOutlook, Page, Query, Stats, StatsRow
 from tenure.core.table.spec import Role, quote_identifier
 
 
@@ -35,7 +39,7 @@ def find(db: sqlite3.Connection, layout: Layout, query: Query, now: int) -> Page
         is_requested=_query_condition(layout, query),
         is_beyond="1"
         if position is None
-        else sort_position.beyond_condition(layout.order, row, is_reversed=is_reversed),
+        else sort_position.beyond_condition(layout.order, row, is_reversed=is_reversed, position=position),
         sorting=", ".join(each.sort_item(row, is_reversed=is_reversed) for each in layout.order),
     )
     values = layout.values(keys=_query_keys(layout, query), scan=SCAN, **sort_position.position_values(position or ()))
@@ -50,15 +54,23 @@ def _read_page(layout: Layout, query: Query, rows: Iterable[Sequence[Any]], now:
         if _matches_query(stored, query, now):
             jobs.append(decode_job(layout, stored))
         if len(jobs) == query.limit or examined == SCAN:
-            return Page(jobs=jobs, cursor=sort_position.encode_cursor(row[:width]))
+            return Page(jobs=jobs, cursor=sort_position.encode_cursor(sort_position.read_position(row[:width])))
     return Page(jobs=jobs, cursor=None)
 
 
 def stats(db: sqlite3.Connection, layout: Layout, now: int) -> Stats:
+    return read_tolerantly(db, lambda: _read_stats(db, layout, now))
+
+
+def _read_stats(db: sqlite3.Connection, layout: Layout, now: int) -> Stats:
     values = layout.values(now=format_timestamp(now), scan=SCAN)
     due, due_since = db.execute(fill_statement(layout, "stats", "due"), values).fetchone()
     (scheduled,) = db.execute(fill_statement(layout, "stats", "scheduled"), values).fetchone()
     found = dict(db.execute(fill_statement(layout, "stats", "found done"), values).fetchall())
+    expired_by = layout.encode_now(now - duration(STUCK_AFTER))
+    (stuck,) = db.execute(
+        fill_statement(layout, "stats", "stuck"), layout.values(expired_by=expired_by, scan=SCAN)
+    ).fetchone()
     numbers = {state: _count_state(db, layout, state) for state in State if state is not State.QUEUED}
     if not due and not scheduled and not any(numbers.values()):
         return Stats()
@@ -73,6 +85,7 @@ def stats(db: sqlite3.Connection, layout: Layout, now: int) -> Stats:
                 oldest_due_at=None if since is None else to_datetime(since),
                 recovered=found.get(RECOVERED, 0),
                 prevented=found.get(PREVENTED, 0),
+                stuck=stuck,
                 **{state.value: number for state, number in numbers.items()},
             ),
         )
@@ -98,11 +111,19 @@ def explain(
     )
 
 
-def claimable_in(db: sqlite3.Connection, layout: Layout, now: int) -> float | None:
-    """Return the seconds until a claim may find a row: 0 for now, None if no row will become due or expire."""
-    values = layout.values(now=format_timestamp(now))
+def claimable_in(db: sqlite3.Connection, layout: Layout, now: int, avoided: Sequence[KeyValues] = ()) -> float | None:
+    """Return the seconds until a claim may find a row: 0 for now, None if no row will become due or expire.
+
+    The avoided rows do not count: a claim would not get them.
+    """
+    return read_tolerantly(db, lambda: _read_claimable_in(db, layout, now, avoided))
+
+
+def _read_claimable_in(db: sqlite3.Connection, layout: Layout, now: int, avoided: Sequence[KeyValues]) -> float | None:
+    read = WriteTransaction(db, now)
+    values = layout.values(now=format_timestamp(now), expired_by=layout.encode_now(now))
     (is_free,) = db.execute(fill_statement(layout, "wait", "is free"), values).fetchone()
-    if is_free:
+    if (is_free and due_keys(read, layout, 1, avoided)) or keys_to_reap(read, layout, Reaping(), 1, avoided):
         return 0.0
     (due,) = db.execute(fill_statement(layout, "wait", "next due"), values).fetchone()
     (lease,) = db.execute(fill_statement(layout, "wait", "next lease"), values).fetchone()
@@ -164,10 +185,10 @@ def _count_state(db: sqlite3.Connection, layout: Layout, state: State) -> int:
 def _count_ahead(db: sqlite3.Connection, layout: Layout, stored: StoredRow, now: int) -> int:
     terms, own_name = layout.claim_order, quote_identifier(layout.spec.name)
     found = fill_statement(layout, "explain", "sort position", sort_values=sort_position.select_list(terms, own_name))
-    position = db.execute(found, layout.values(stored.key)).fetchone()
-    text = fill_statement(
-        layout, "explain", "ahead", is_before=sort_position.beyond_condition(terms, own_name, is_reversed=True)
-    )
+    values = layout.values(stored.key)
+    position = sort_position.read_position(read_tolerantly(db, lambda: db.execute(found, values).fetchone()))
+    is_before = sort_position.beyond_condition(terms, own_name, is_reversed=True, position=position)
+    text = fill_statement(layout, "explain", "ahead", is_before=is_before)
     values = layout.values(now=format_timestamp(now), most=MAX_AHEAD_COUNTED, **sort_position.position_values(position))
     (number,) = db.execute(text, values).fetchone()
     return int(number)

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from tenure.core import checks
 from tenure.core.job import HISTORY_KEPT, Ending, Outcome, Progress
 from tenure.core.payload import decode
 
@@ -43,12 +44,18 @@ class RowRecord:
 
     @property
     def last_note(self) -> str | None:
-        """The text of the last history line that has one, including lines of operators."""
-        return next((each.error for each in reversed(self.history) if each.error is not None), None)
+        """The text of the last history line that has one, including lines of operators; storable in a column."""
+        notes = (each.error for each in reversed(self.history) if each.error is not None)
+        note = next(notes, None)
+        return None if note is None else checks.replace_unstorable(note)
 
     @property
     def result_value(self) -> Any:
-        return None if self.result is None else decode(self.result)
+        """The decoded result. A text that Python cannot decode, such as very deep JSON, is returned unchanged."""
+        try:
+            return None if self.result is None else decode(self.result)
+        except (ValueError, RecursionError):
+            return self.result
 
     def to_json(self) -> str | None:
         """Encode the record as JSON; None if it is empty."""
@@ -63,7 +70,8 @@ class RowRecord:
             "history": [_encode_line(each) for each in self.history] or None,
         }
         kept = {name: value for name, value in content.items() if value is not None}
-        return json.dumps(kept, ensure_ascii=False, separators=(",", ":")) if kept else None
+        # Other code may have left text that is not valid UTF-8, for example in the column of the worker.
+        return checks.replace_unstorable(json.dumps(kept, ensure_ascii=False, separators=(",", ":"))) if kept else None
 
 
 EMPTY_RECORD = RowRecord()
@@ -75,17 +83,17 @@ def decode_record(text: object) -> RowRecord:
         return EMPTY_RECORD
     try:
         found = json.loads(str(text))
-        progress = found.get("progress")
+        progress, found_done = found.get("progress"), found.get("found_done")
         return RowRecord(
             cancel_requested=found.get("cancel_requested") is True,
             progress=None if progress is None else Progress(**progress),
-            result=found.get("result"),
+            result=_optional_text(found.get("result")),
             result_dropped=found.get("result_dropped") is True,
-            found_done=found.get("found_done"),
+            found_done=found_done if found_done in {RECOVERED, PREVENTED} else None,
             history=tuple(_decode_ending(each) for each in found.get("history", ())),
-            dropped=found.get("dropped", 0),
+            dropped=int(found.get("dropped", 0)),
         )
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):
         return EMPTY_RECORD
 
 
@@ -105,10 +113,21 @@ def _decode_ending(line: Sequence[Any]) -> Ending:
     outcome, fence, ended_at, token, worker, claimed_at, error = line
     return Ending(
         outcome=Outcome(outcome),
-        fence=fence,
-        ended_at=datetime.fromisoformat(ended_at),
-        token=token,
-        worker=worker,
-        claimed_at=None if claimed_at is None else datetime.fromisoformat(claimed_at),
-        error=error,
+        fence=int(fence),
+        ended_at=_parse_timestamp(ended_at),
+        token=_optional_text(token),
+        worker=_optional_text(worker),
+        claimed_at=None if claimed_at is None else _parse_timestamp(claimed_at),
+        error=_optional_text(error),
     )
+
+
+def _parse_timestamp(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.utcoffset() is None else at.astimezone(UTC)
+
+
+def _optional_text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"not a text: {type(value).__name__}")

@@ -1,7 +1,8 @@
 """Convert rows of the user's table, with their role columns, to jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tenure.backends.sqlite.timestamps import parse_timestamp, to_datetime, to_microseconds, to_optional_datetime
@@ -17,6 +18,9 @@ from tenure.core.operations import Hold
 from tenure.core.table.spec import Role
 
 EARLIEST_TIME = to_microseconds(EARLIEST)
+
+GREATEST_COUNT = 2**63 - 2
+"""One less than the greatest integer of SQLite: tenure may add 1 to a counter that other code has set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,7 @@ class StoredRow:
 
 
 def decode_row(layout: Layout, values: Sequence[Any]) -> StoredRow:
-    """Build a row from a result, in the column order of `sql_templates`."""
+    """Build a row from a result, in the column order of `sql_templates`, with or without the user's columns."""
     width = len(layout.spec.key)
     key, (has_sidecar_row, is_chosen), rest = tuple(values[:width]), values[width : width + 2], values[width + 2 :]
     roles = dict(zip(ROLES, rest, strict=False))
@@ -94,7 +98,7 @@ def decode_row(layout: Layout, values: Sequence[Any]) -> StoredRow:
         run_at=parse_timestamp(roles[Role.RUN_AT]),
         created_at=parse_timestamp(roles[Role.CREATED_AT]),
         record=decode_record(roles[Role.RECORD]),
-        row=dict(zip([each.name for each in layout.user_columns], rest[len(ROLES) :], strict=True)),
+        row=dict(zip([each.name for each in layout.user_columns], rest[len(ROLES) :], strict=False)),
     )
 
 
@@ -105,7 +109,48 @@ def find_row(write: WriteTransaction, layout: Layout, id: str) -> StoredRow | No
 
 
 def read_row(write: WriteTransaction, layout: Layout, key: KeyValues) -> StoredRow | None:
-    found = read_tolerantly(write.db, lambda: write.fetch_one(fill_statement(layout, "row", "row"), layout.values(key)))
+    return _read(write, layout, key, "row")
+
+
+def find_claim(write: WriteTransaction, layout: Layout, id: str) -> StoredRow | None:
+    """Return the row of an id without the user's columns, and without evaluating `where`: neither can fail then."""
+    key = layout.keys.key_of(id)
+    return None if key is None else read_claim(write, layout, key)
+
+
+def read_claim(write: WriteTransaction, layout: Layout, key: KeyValues) -> StoredRow | None:
+    """Return a row without the user's columns, and without evaluating `where`."""
+    return _read(write, layout, key, "claim")
+
+
+def held_keys(write: WriteTransaction, layout: Layout, token: str) -> list[KeyValues]:
+    """Return the keys of the rows that a token holds, in claim order."""
+    return write.fetch_all(fill_statement(layout, "claim", "held"), layout.values(token=token))
+
+
+def first_keys(
+    write: WriteTransaction,
+    layout: Layout,
+    operation: str,
+    name: str,
+    values: Mapping[str, Any],
+    limit: int,
+    avoided: Sequence[KeyValues],
+) -> list[KeyValues]:
+    """Return the first keys of a statement with a limit, except the avoided ones and those without an id."""
+    skipped, statement = set(avoided), fill_statement(layout, operation, name)
+    number = limit + len(skipped)
+    while True:
+        bound = layout.values(**values, limit=number)
+        found: list[KeyValues] = read_tolerantly(write.db, partial(write.fetch_all, statement, bound))
+        usable = [key for key in found if key not in skipped and layout.keys.has_id(key)]
+        if len(usable) >= limit or len(found) < number:
+            return usable[:limit]
+        number *= 2
+
+
+def _read(write: WriteTransaction, layout: Layout, key: KeyValues, name: str) -> StoredRow | None:
+    found = read_tolerantly(write.db, lambda: write.fetch_one(fill_statement(layout, "row", name), layout.values(key)))
     stored = None if found is None else decode_row(layout, found)
     # A collation may treat other texts as equal; an id matches only the row with exactly this key.
     return stored if stored is not None and stored.key == key else None
@@ -148,7 +193,10 @@ def decode_job(layout: Layout, stored: StoredRow) -> Job:
 
 
 def _decode_integer(value: object) -> int:
-    return value if isinstance(value, int) else int(value) if isinstance(value, float) else 0
+    """Decode a counter. A number out of range becomes the nearest number in range; any other value becomes 0."""
+    if isinstance(value, int) and value <= GREATEST_COUNT:
+        return value
+    return int(max(-GREATEST_COUNT, min(value, GREATEST_COUNT))) if isinstance(value, int | float) else 0
 
 
 def _decode_text(value: object) -> str | None:

@@ -1,49 +1,56 @@
 """End claims: settle for the holder, or reap."""
 
-import logging
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.sqlite.timestamps import duration, to_datetime
 from tenure.backends.sqlite.write_transaction import WriteTransaction
-from tenure.backends.tables.sqlite.decoding import read_tolerantly
+from tenure.backends.tables.row_isolation import NO_EFFECT, Reaping
+from tenure.backends.tables.sqlite.keys import KeyValues
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.record import PREVENTED, RECOVERED
-from tenure.backends.tables.sqlite.rows import StoredRow, decode_row, find_row
+from tenure.backends.tables.sqlite.rows import StoredRow, find_claim, first_keys, read_claim
 from tenure.backends.tables.sqlite.sql_templates import fill_statement
+from tenure.core import checks
 from tenure.core.job import FINISHED, Ending, Outcome, State
-from tenure.core.operations import Reaped, Settlement
+from tenure.core.operations import Reaped, Settled, Settlement
 from tenure.core.table.spec import Role
 from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is_exhausted, next_state
-
-log = logging.getLogger(__name__)
 
 UNKNOWN_WORKER = "unknown"
 """The worker of a running row without a worker name: other code set the state."""
 
+REJECTION_NOTE = "the table rejected the end of the claim"
 
-def settle(write: WriteTransaction, layout: Layout, settlements: Sequence[Settlement]) -> list[bool]:
+
+def settle(write: WriteTransaction, layout: Layout, settlements: Sequence[Settlement]) -> list[Settled]:
     return [_settle(write, layout, each) for each in settlements]
 
 
-def reap_expired(write: WriteTransaction, layout: Layout, limit: int) -> list[Reaped]:
-    values = layout.values(expired_by=layout.encode_now(write.now), limit=limit)
-    rows = read_tolerantly(write.db, lambda: write.fetch_all(fill_statement(layout, "reap", "expired"), values))
-    return _without_skipped(_expire(write, layout, decode_row(layout, row)) for row in rows)
-
-
-def reap_worker(
-    write: WriteTransaction, layout: Layout, worker: str, started: Collection[str] | None, limit: int
+def reap(
+    write: WriteTransaction, layout: Layout, reaping: Reaping, limit: int, avoided: Sequence[KeyValues]
 ) -> list[Reaped]:
-    values = layout.values(worker=worker, limit=limit)
-    rows = read_tolerantly(write.db, lambda: write.fetch_all(fill_statement(layout, "reap", "of the worker"), values))
-    return _without_skipped(
-        _expire(write, layout, stored, is_reported_dead=True)
-        if started is None or stored.id in started
-        else _release(write, layout, stored)
-        for stored in (decode_row(layout, row) for row in rows)
+    return _reap_keys(write, layout, reaping, keys_to_reap(write, layout, reaping, limit, avoided))
+
+
+def reap_rows(
+    write: WriteTransaction, layout: Layout, reaping: Reaping, keys: Sequence[KeyValues], rejection: str | None
+) -> list[Reaped]:
+    """Reap the claims of these rows. With a rejection, fail them with this message instead."""
+    return _reap_keys(
+        write, layout, reaping, [key for key in keys if _is_to_reap(write, layout, reaping, key)], rejection
     )
+
+
+def keys_to_reap(
+    write: WriteTransaction, layout: Layout, reaping: Reaping, limit: int, avoided: Sequence[KeyValues]
+) -> list[KeyValues]:
+    """Return the keys of the claims to reap, the longest expired first, except the avoided ones."""
+    name = "expired" if reaping.worker is None else "of the worker"
+    return first_keys(write, layout, "reap", name, _reap_values(write, layout, reaping), limit, avoided)
 
 
 def is_done(write: WriteTransaction, layout: Layout, stored: StoredRow) -> bool:
@@ -59,12 +66,58 @@ def changed_row(cursor: sqlite3.Cursor) -> bool:
     return cursor.rowcount > 0
 
 
-def _without_skipped(reaped: Iterable[Reaped | None]) -> list[Reaped]:
-    return [each for each in reaped if each is not None]
+def _is_to_reap(write: WriteTransaction, layout: Layout, reaping: Reaping, key: KeyValues) -> bool:
+    name = "is expired" if reaping.worker is None else "is of the worker"
+    values = layout.values(key, **_reap_values(write, layout, reaping))
+    (is_to_reap,) = write.fetch_one(fill_statement(layout, "reap", name), values)
+    return bool(is_to_reap)
+
+
+def _reap_values(write: WriteTransaction, layout: Layout, reaping: Reaping) -> dict[str, Any]:
+    return {"expired_by": layout.encode_now(write.now)} if reaping.worker is None else {"worker": reaping.worker}
+
+
+def _reap_keys(
+    write: WriteTransaction,
+    layout: Layout,
+    reaping: Reaping,
+    keys: Iterable[KeyValues],
+    rejection: str | None = None,
+) -> list[Reaped]:
+    claims = (read_claim(write, layout, key) for key in keys)
+    return [_reap(write, layout, reaping, stored, rejection) for stored in claims if stored is not None]
+
+
+def _reap(
+    write: WriteTransaction, layout: Layout, reaping: Reaping, stored: StoredRow, rejection: str | None
+) -> Reaped:
+    """End a claim. Raise if the update has no effect."""
+    is_started = reaping.worker is None or reaping.started is None or stored.id in reaping.started
+    worker = stored.worker or UNKNOWN_WORKER
+    note = expiry_note(
+        worker,
+        claimed_at=to_datetime(stored.started_at or 0),
+        leased_until=to_datetime(stored.leased_until or 0),
+        registered=None,
+        is_reported_dead=reaping.worker is not None,
+    )
+    if rejection is not None:
+        state = _fail_rejected(write, layout, stored, f"{note}; {REJECTION_NOTE}: {rejection}", is_started=is_started)
+    elif is_started:
+        state = _expire(write, layout, stored, note)
+    else:
+        state = _release(write, layout, stored)
+    if state is None:
+        raise StatementRejected(
+            f"table {layout.spec.display_name!r} rejects a write of tenure: {NO_EFFECT}; check the table with "
+            "`tenure doctor`",
+            reason=NO_EFFECT,
+        )
+    return Reaped(id=stored.id, state=state, worker=worker, fence=stored.fence)
 
 
 def _settle(write: WriteTransaction, layout: Layout, settlement: Settlement) -> bool:
-    stored = find_row(write, layout, settlement.hold.id)
+    stored = find_claim(write, layout, settlement.hold.id)
     if stored is None:
         return False
     if not stored.is_held_by(settlement.hold):
@@ -111,34 +164,27 @@ def _end_for_holder(write: WriteTransaction, layout: Layout, stored: StoredRow, 
     return has_ended
 
 
-def _expire(
-    write: WriteTransaction, layout: Layout, stored: StoredRow, *, is_reported_dead: bool = False
-) -> Reaped | None:
+def _expire(write: WriteTransaction, layout: Layout, stored: StoredRow, note: str) -> State | None:
+    """End an expired claim; return the new state of the row, or None if the update has no effect."""
     after = replace(stored, crashes=stored.crashes + RULES[Outcome.EXPIRED].crashes)
-    worker = stored.worker or UNKNOWN_WORKER
-    note = expiry_note(
-        worker,
-        claimed_at=to_datetime(stored.started_at or 0),
-        leased_until=to_datetime(stored.leased_until or 0),
-        registered=None,
-        is_reported_dead=is_reported_dead,
+    if is_done(write, layout, stored):
+        return State.COMPLETED if _recover(write, layout, after, note) else None
+    spent = is_exhausted(after.attempts, layout.spec.max_attempts) or is_exhausted(
+        after.crashes, layout.spec.max_crashes
     )
-    try:
-        is_recovered = is_done(write, layout, stored)
-    except sqlite3.OperationalError as exc:
-        # The row stays running until the user fixes done_if; due rows are claimed meanwhile.
-        log.error("row %s of %s not reaped: done_if failed: %s", stored.id, layout.spec.display_name, exc)  # noqa: TRY400
-        return None
-    if is_recovered:
-        state = State.COMPLETED
-        has_ended = _recover(write, layout, after, note)
-    else:
-        spent = is_exhausted(after.attempts, layout.spec.max_attempts) or is_exhausted(
-            after.crashes, layout.spec.max_crashes
-        )
-        state = next_state(Outcome.EXPIRED, exhausted=spent, cancel_requested=stored.record.cancel_requested)
-        has_ended = _end_claim(write, layout, after, Outcome.EXPIRED, state, note)
-    return Reaped(id=stored.id, state=state, worker=worker, fence=stored.fence) if has_ended else None
+    state = next_state(Outcome.EXPIRED, exhausted=spent, cancel_requested=stored.record.cancel_requested)
+    return state if _end_claim(write, layout, after, Outcome.EXPIRED, state, note) else None
+
+
+def _fail_rejected(
+    write: WriteTransaction, layout: Layout, stored: StoredRow, note: str, *, is_started: bool
+) -> State | None:
+    """Fail a row, because the table rejected the usual end of its claim."""
+    outcome = Outcome.EXPIRED if is_started else Outcome.RELEASED
+    rule = RULES[outcome]
+    after = replace(stored, attempts=stored.attempts + rule.attempts, crashes=stored.crashes + rule.crashes)
+    error = checks.error_text("the reason", note)
+    return State.FAILED if _end_claim(write, layout, after, outcome, State.FAILED, error) else None
 
 
 def _recover(write: WriteTransaction, layout: Layout, stored: StoredRow, note: str) -> bool:
@@ -158,13 +204,11 @@ def _recover(write: WriteTransaction, layout: Layout, stored: StoredRow, note: s
     return changed_row(write.execute(fill_statement(layout, "settle", "recover"), values))
 
 
-def _release(write: WriteTransaction, layout: Layout, stored: StoredRow) -> Reaped | None:
+def _release(write: WriteTransaction, layout: Layout, stored: StoredRow) -> State | None:
     """Release a row that a dead worker had not started."""
     state = next_state(Outcome.RELEASED, cancel_requested=stored.record.cancel_requested)
     after = replace(stored, attempts=stored.attempts + RULES[Outcome.RELEASED].attempts)
-    has_ended = _end_claim(write, layout, after, Outcome.RELEASED, state)
-    worker = stored.worker or UNKNOWN_WORKER
-    return Reaped(id=stored.id, state=state, worker=worker, fence=stored.fence) if has_ended else None
+    return state if _end_claim(write, layout, after, Outcome.RELEASED, state) else None
 
 
 def _end_claim(

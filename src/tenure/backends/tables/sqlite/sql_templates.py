@@ -4,9 +4,11 @@ All names are quoted. A user's condition sees only the user's table, under the n
 sidecar table, the condition is wrapped in a subselect.
 """
 
+import sqlite3
 from functools import cache
 
 from tenure.backends.shared.sql_files import raw_statements
+from tenure.backends.sqlite.busy_retry import primary_code
 from tenure.backends.sqlite.timestamps import format_timestamp
 from tenure.backends.tables.sqlite.keys import storage_class_of
 from tenure.backends.tables.sqlite.layout import Layout
@@ -18,6 +20,13 @@ ROLES = tuple(Role)
 load_templates = cache(raw_statements)
 
 
+class _NullValues(dict[str, None]):
+    """Null for every parameter."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
 def fill_statement(layout: Layout, operation: str, name: str, **fragments: str) -> str:
     """Return a statement of an operation. Statements without extra fragments are cached."""
     cache_key = f"{operation}: {name}"
@@ -27,6 +36,17 @@ def fill_statement(layout: Layout, operation: str, name: str, **fragments: str) 
     if not fragments:
         layout.statements[cache_key] = text
     return text
+
+
+def has_invalid_statement(db: sqlite3.Connection, layout: Layout) -> bool:
+    """Return whether SQLite cannot compile a statement that was used on the table, for example because of a trigger."""
+    for text in list(layout.statements.values()):
+        try:
+            db.execute(f"explain {text}", _NullValues()).close()
+        except sqlite3.OperationalError as exc:
+            if primary_code(exc) == sqlite3.SQLITE_ERROR:
+                return True
+    return False
 
 
 def table_fragments(layout: Layout) -> dict[str, str]:
@@ -66,6 +86,7 @@ def table_fragments(layout: Layout) -> dict[str, str]:
         "done_if": user_condition(layout, "done_if"),
         "run_at_text": _comparable_timestamp(layout, Role.RUN_AT),
         "columns": ",\n  ".join(", ".join(line) for line in _select_list(layout)),
+        "claim_columns": ",\n  ".join(", ".join(line) for line in _claim_select_list(layout)),
         "write_error": "" if error is None else f",\n  {quote_identifier(error)} = :error",
         "claim_order": ", ".join(each.sort_item(own_name) for each in layout.claim_order),
         "held_order": ", ".join(each.sort_item(row) for each in layout.claim_order),
@@ -108,7 +129,15 @@ def _role_column(layout: Layout, role: Role) -> str:
 def _comparable_timestamp(layout: Layout, role: Role) -> str:
     """Return the timestamp of a role as comparable text. Columns that only tenure writes are comparable as stored."""
     column = _role_column(layout, role)
-    return f"tenure_moment({column})" if role in layout.spec.columns else column
+    return _moment_expression(column) if role in layout.spec.columns else column
+
+
+def _moment_expression(column: str) -> str:
+    """Return a timestamp of any format as comparable text; null if the value is not a timestamp.
+
+    Python cannot read text that is not valid UTF-8, and the function would fail. So it is called only for ASCII.
+    """
+    return f"case when {column} glob '*[^' || char(1) || '-~]*' then null else tenure_moment({column}) end"
 
 
 def _has_id_condition(layout: Layout, table: str) -> str:
@@ -139,7 +168,7 @@ def _due_since_expression(layout: Layout) -> str:
         sidecar = quote_identifier(str(layout.spec.sidecar_name))
         run_at = f"(select {run_at} from main.{sidecar} as {kept} where {_same_row_condition(layout)})"  # noqa: S608
     created_at = layout.spec.columns.get(Role.CREATED_AT)
-    created = "null" if created_at is None else f"tenure_moment({own_name}.{quote_identifier(created_at)})"
+    created = "null" if created_at is None else _moment_expression(f"{own_name}.{quote_identifier(created_at)}")
     return f"coalesce({run_at}, {created}, '{format_timestamp(0)}')"
 
 
@@ -180,8 +209,14 @@ def _matches_where_condition(layout: Layout) -> str:
 
 def _select_list(layout: Layout) -> list[list[str]]:
     """Return the select list of a row, in the order that `rows` decodes."""
+    row, _ = table_aliases(layout)
+    own = [f"{row}.{quote_identifier(each.name)}" for each in layout.user_columns]
+    return [*_claim_select_list(layout, _matches_where_condition(layout)), own]
+
+
+def _claim_select_list(layout: Layout, matches_where: str = "null") -> list[list[str]]:
+    """Return the select list of the key and the role columns."""
     row, kept = table_aliases(layout)
     key = [f"{row}.{quote_identifier(name)}" for name in layout.spec.key]
     is_kept = f"{kept}.{quote_identifier(layout.spec.key[0])} is not null" if layout.spec.is_sidecar else "0"
-    own = [f"{row}.{quote_identifier(each.name)}" for each in layout.user_columns]
-    return [[*key, is_kept, _matches_where_condition(layout)], [_role_column(layout, role) for role in ROLES], own]
+    return [[*key, is_kept, matches_where], [_role_column(layout, role) for role in ROLES]]

@@ -31,6 +31,17 @@ from (
   limit :scan
 );
 
+-- name: stuck
+-- The number of running rows with a lease that expired before :expired_by.
+select count(*)
+from (
+  select 1
+  from {held_rows}
+  where {is_running}
+  and {its_leased_until} <= :expired_by{and_has_id}
+  limit :scan
+);
+
 -- name: found done
 -- The number of completed rows by `found_done`: recovered or prevented.
 select found, count(*)

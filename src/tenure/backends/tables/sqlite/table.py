@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tenure.backends.protocol import SWEEP, StoreClock
 from tenure.backends.sqlite.backend import parse_url
-from tenure.backends.sqlite.busy_retry import primary_code
 from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.wait import wait
 from tenure.backends.sqlite.write_transaction import WriteTransaction
 from tenure.backends.tables.protocol import Finding
+from tenure.backends.tables.row_isolation import Reaping, RowIsolation
 from tenure.backends.tables.sqlite import claim, ddl, doctor, read, settle
 from tenure.backends.tables.sqlite import move as move_operations
-from tenure.backends.tables.sqlite.catalogue import schema_version
-from tenure.backends.tables.sqlite.column_checks import check_conditions, read_layout
+from tenure.backends.tables.sqlite.bound_table import BoundTable
+from tenure.backends.tables.sqlite.column_checks import read_layout
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.printable_sql import printable_sql
-from tenure.backends.tables.sqlite.rows import find_row
+from tenure.backends.tables.sqlite.row_batches import SQLiteRowBatches
+from tenure.backends.tables.sqlite.rows import find_claim
 from tenure.core.job import JobRecord
 from tenure.core.operations import (
     Claimed,
@@ -35,19 +36,16 @@ from tenure.core.operations import (
     Page,
     Query,
     Reaped,
+    Settled,
     Settlement,
     Stats,
 )
-from tenure.core.table.spec import TableSpec, quote_identifier
+from tenure.core.table.spec import TableSpec
 from tenure.core.transitions import move_note
 from tenure.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-
-
-MOST_ERRORS_LISTED = 3
-"""Maximum number of errors that one message lists."""
 
 
 class SQLiteTable:
@@ -59,55 +57,56 @@ class SQLiteTable:
         self.spec = spec
         self._database = database
         self._is_owner = is_owner
-        self._layout: Layout | None = None
+        self._bound_table = BoundTable(database, spec)
+        self._rows = RowIsolation(SQLiteRowBatches(self._bound_table), spec.display_name)
         self._closing = threading.Event()
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        with self._writing() as (write, layout):
-            return claim.claim(write, layout, request)
+        _, claimed = self.exchange([], request)
+        return claimed
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
-        with self._writing() as (write, layout):
-            return [claim.extend(write, layout, each) for each in extensions]
+        return self._rows.extend(extensions)
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        with self._writing() as (write, layout):
-            return settle.settle(write, layout, settlements)
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        return self._rows.settle(settlements)
 
-    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[bool], Claimed]:
-        with self._writing() as (write, layout):
-            return settle.settle(write, layout, settlements), claim.claim(write, layout, request)
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
+        if not self._includes_table(request.queues, request.types):
+            settled = self.settle(settlements)
+            self._rows.reap(Reaping(token=request.token), SWEEP)
+            return settled, Claimed(jobs=[])
+        return self._rows.exchange(settlements, request)
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None
     ) -> list[Reaped]:
-        with self._writing() as (write, layout):
-            if worker is None:
-                return settle.reap_expired(write, layout, limit)
-            return settle.reap_worker(write, layout, worker, started, limit)
+        return self._rows.reap(Reaping(worker=worker, started=started), limit)
 
     def move(self, ids: Sequence[str], move: Move, reason: str | None = None) -> list[Moved]:
         note = move_note(move, reason)
-        with self._writing() as (write, layout):
+        with self._bound_table.writing() as (write, layout):
             return [move_operations.move(write, layout, id, move, note) for id in ids]
 
     def find(self, query: Query) -> Page:
-        with self._reading() as (db, now, layout):
+        with self._bound_table.reading() as (db, now, layout):
             return read.find(db, layout, query, now)
 
     def stats(self) -> Stats:
-        with self._reading() as (db, now, layout):
+        with self._bound_table.reading() as (db, now, layout):
             return read.stats(db, layout, now)
 
     def explain(self, id: str, queues: Sequence[str] | None, types: Sequence[str] | None) -> ClaimOutlook | None:
-        with self._reading() as (db, now, layout):
+        with self._bound_table.reading() as (db, now, layout):
             return read.explain(db, layout, id, queues, types, now)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        includes_table = all(names is None or self.spec.label in names for names in (queues, types))
+        includes_table = self._includes_table(queues, types)
 
         def claimable_in(db: sqlite3.Connection, now: int) -> float | None:
-            return read.claimable_in(db, self._usable_layout(db), now) if includes_table else None
+            if not includes_table:
+                return None
+            return read.claimable_in(db, self._bound_table.usable_layout(db), now, self._rows.avoided_keys())
 
         wait(self._database, claimable_in, timeout, self._closing)
 
@@ -116,8 +115,8 @@ class SQLiteTable:
             raise ConfigurationError(
                 f"table {self.spec.display_name!r} has no done_if in SQL; pass done_if= or output="
             )
-        with self._reading() as (db, now, layout):
-            found = [find_row(WriteTransaction(db, now), layout, id) for id in ids]
+        with self._bound_table.reading() as (db, now, layout):
+            found = [find_claim(WriteTransaction(db, now), layout, id) for id in ids]
             return [each is not None and settle.is_done(WriteTransaction(db, now), layout, each) for each in found]
 
     def migrate(self, *, adopt_running_after: float | None = None, functions: bool = False) -> list[str]:
@@ -140,8 +139,8 @@ class SQLiteTable:
             return printable_sql(read_layout(db, self.spec))
 
     def check(self) -> list[Finding]:
-        with self._database.read_transaction() as (db, _):
-            return doctor.check(db, self.spec)
+        with self._database.read_transaction() as (db, now):
+            return doctor.check(db, self.spec, now)
 
     def close(self) -> None:
         self._closing.set()
@@ -157,53 +156,11 @@ class SQLiteTable:
     @contextmanager
     def join(self, connection: object) -> Iterator["SQLiteTableTransactionOperations"]:
         """Yield the operations for the transaction on the caller's connection."""
-        if self._layout is None:
-            # Raise for an unusable table before touching the caller's connection.
-            with self._reading():
-                pass
-        key = quote_identifier(self.spec.key[0])
-        lock_statement = f"update main.{quote_identifier(self.spec.name)} set {key} = {key} where false"  # noqa: S608 - quoted
-        with self._database.caller_transaction(connection, lock_statement) as write, self._translated_errors():
-            yield SQLiteTableTransactionOperations(write, self._usable_layout(write.db, is_committed=False))
+        with self._bound_table.joining(connection) as (write, layout):
+            yield SQLiteTableTransactionOperations(write, layout)
 
-    @contextmanager
-    def _writing(self) -> Iterator[tuple[WriteTransaction, Layout]]:
-        with self._database.write_transaction() as write, self._translated_errors():
-            yield write, self._usable_layout(write.db)
-
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[sqlite3.Connection, int, Layout]]:
-        with self._database.read_transaction() as (db, now), self._translated_errors():
-            yield db, now, self._usable_layout(db)
-
-    @contextmanager
-    def _translated_errors(self) -> Iterator[None]:
-        """Translate errors caused by the table itself to `ConfigurationError`: a retry would fail again."""
-        try:
-            yield
-        except sqlite3.IntegrityError as exc:
-            raise ConfigurationError(
-                f"table {self.spec.display_name!r} rejects a write of tenure: {exc}; check the table with "
-                "`tenure doctor`"
-            ) from exc
-        except sqlite3.OperationalError as exc:
-            if primary_code(exc) != sqlite3.SQLITE_ERROR:
-                raise
-            raise ConfigurationError(
-                f"a statement on table {self.spec.display_name!r} failed: {exc}; check where, done_if and the triggers"
-            ) from exc
-
-    def _usable_layout(self, db: sqlite3.Connection, *, is_committed: bool = True) -> Layout:
-        """Return the layout that this connection sees; raise if rows cannot be claimed."""
-        layout = self._layout
-        if layout is None or layout.schema_version != schema_version(db):
-            layout = read_layout(db, self.spec)
-            if layout.errors:
-                raise _unusable_error(self.spec, layout.errors)
-            check_conditions(db, layout)
-            if is_committed:
-                self._layout = layout
-        return layout
+    def _includes_table(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> bool:
+        return all(names is None or self.spec.label in names for names in (queues, types))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +176,9 @@ class SQLiteTableTransactionOperations:
         )
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
-        return [claim.extend(self.write, self.layout, each) for each in extensions]
+        return claim.extend(self.write, self.layout, extensions)
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         return settle.settle(self.write, self.layout, settlements)
 
     def is_open(self) -> bool:
@@ -238,13 +195,6 @@ def open_table(url: str, spec: TableSpec, *, clock: StoreClock | None = None) ->
         Path(parsed.path).resolve(), clock=clock, synchronous=parsed.synchronous, timeout=parsed.timeout, is_bare=True
     )
     return SQLiteTable(database, spec, is_owner=True)
-
-
-def _unusable_error(spec: TableSpec, errors: Sequence[Finding]) -> ConfigurationError:
-    texts = [each.text for each in errors[:MOST_ERRORS_LISTED]]
-    texts += [f"and {len(errors) - MOST_ERRORS_LISTED} more"] if len(errors) > MOST_ERRORS_LISTED else []
-    remedies = "; ".join(dict.fromkeys(str(each.remedy) for each in errors))
-    return ConfigurationError(f"cannot claim rows of table {spec.display_name!r}: {', '.join(texts)}; {remedies}")
 
 
 def _reject_functions(functions: bool) -> None:  # noqa: FBT001

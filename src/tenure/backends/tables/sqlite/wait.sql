@@ -16,7 +16,8 @@ where {is_queued}
   and {matches_where}{and_has_id};
 
 -- name: next lease
--- When the next lease expires.
+-- When the next lease expires. An expired lease does not count: the table may not let tenure reap the row.
 select min({its_leased_until})
 from {held_rows}
-where {is_running}{and_has_id};
+where {is_running}
+  and {its_leased_until} > :expired_by{and_has_id};

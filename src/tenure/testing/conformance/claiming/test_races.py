@@ -7,8 +7,9 @@ from functools import partial
 import pytest
 
 from tenure.backends.protocol import Claiming
+from tenure.client import settling
 from tenure.core.job import State
-from tenure.core.operations import HoldStatus, Move
+from tenure.core.operations import BUSY, HoldStatus, Move
 from tenure.testing import ClaimingHarness, Clock
 from tenure.testing.conformance.building import (
     Taken,
@@ -35,7 +36,7 @@ def drain(store: Claiming, worker: str, limit: int) -> list[str]:
     claimed: list[str] = []
     while taken := take(store, limit=limit, worker=worker):
         claimed += [each.id for each in taken]
-        assert all(store.settle([build_completion(each) for each in taken]))
+        assert all(settling.settle(store, [build_completion(each) for each in taken]))
     return claimed
 
 
@@ -44,8 +45,11 @@ def drain_by_exchange(store: Claiming, worker: str) -> list[str]:
     held: list[Taken] = []
     while True:
         asked = request(limit=3, worker=worker)
-        landed, answer = store.exchange([build_completion(each) for each in held], asked)
-        assert all(landed)
+        completions = [build_completion(each) for each in held]
+        settled, answer = store.exchange(completions, asked)
+        busy = [completion for completion, each in zip(completions, settled, strict=True) if each is BUSY]
+        assert all(each for each in settled if each is not BUSY)
+        assert all(settling.settle(store, busy))
         held = [as_taken(job, asked) for job in answer.jobs]
         if not held:
             return claimed
@@ -198,8 +202,8 @@ def test_two_claims_of_one_token_at_once_take_no_job_twice(harness: ClaimingHarn
         jobs = {job.id: job for job in [*one.jobs, *other.jobs]}
 
         assert {job.fence for job in jobs.values()} == {1}
-        assert all(first.settle([build_completion(as_taken(job, asked)) for job in jobs.values()]))
-        first.settle([build_completion(each) for each in take(first, limit=9)])
+        assert all(settling.settle(first, [build_completion(as_taken(job, asked)) for job in jobs.values()]))
+        settling.settle(first, [build_completion(each) for each in take(first, limit=9)])
 
 
 def test_two_batches_of_the_same_jobs_in_opposite_order_do_not_block_each_other(harness: ClaimingHarness) -> None:
@@ -210,7 +214,7 @@ def test_two_batches_of_the_same_jobs_in_opposite_order_do_not_block_each_other(
         taken = take(first, limit=20)
         ids = [each.id for each in taken]
         landed, moved = run_both_concurrently(
-            partial(first.settle, [build_failure(each, final=True) for each in taken]),
+            partial(settling.settle, first, [build_failure(each, final=True) for each in taken]),
             partial(second.move, ids[::-1], Move.CANCEL),
         )
 

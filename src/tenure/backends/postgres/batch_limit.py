@@ -1,0 +1,42 @@
+"""Limit the number of jobs in one response: jobs with large rows or histories do not fit together."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from tenure.backends.postgres.errors import is_timeout, is_too_large
+from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Query
+from tenure.errors import TenureError
+
+Q = TypeVar("Q", ClaimRequest, Query)
+R = TypeVar("R")
+
+FAST_FRACTION = 0.25
+"""Fraction of the timeout below which a response is fast, so that the next one may contain more jobs."""
+
+
+class BatchLimit:
+    """Halved after a response that was too large or took too long; doubled after a fast one."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._most = LARGEST_BATCH
+
+    def run(self, request: Q, send: Callable[[Q], R]) -> R:
+        """Send a request for at most as many jobs as fit into a response. Repeat it if the response was too large."""
+        while True:
+            limited = request if request.limit <= self._most else replace(request, limit=self._most)
+            started_at = time.monotonic()
+            try:
+                response = send(limited)
+            except TenureError as exc:
+                if limited.limit == 1 or not (is_too_large(exc) or is_timeout(exc)):
+                    raise
+                self._most = limited.limit // 2
+                if not is_too_large(exc):
+                    raise
+            else:
+                if limited.limit == self._most and time.monotonic() - started_at < FAST_FRACTION * self._timeout:
+                    self._most = min(2 * self._most, LARGEST_BATCH)
+                return response

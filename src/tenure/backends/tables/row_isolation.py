@@ -1,0 +1,237 @@
+"""Run the operations of a table in batches, and fall back to smaller batches if the table rejects one.
+
+The user's constraints and triggers may reject a write to a single row. A rejected batch is split until only the
+rejected rows are left, so that the other rows get their result in the same call:
+
+- A row whose settlement or reaping is rejected fails with the message of the table. If the table rejects this too, the
+  row stays running, and tenure avoids it for a while.
+- A row that cannot be claimed stays queued, and tenure avoids it for a while.
+"""
+
+import logging
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from tenure.backends.protocol import SWEEP
+from tenure.backends.shared.isolation import StatementRejected, isolate, settle_isolated
+from tenure.backends.tables.avoided_rows import AvoidedRows
+from tenure.core.job import Job
+from tenure.core.operations import (
+    Claimed,
+    ClaimRequest,
+    Extension,
+    Hold,
+    HoldStatus,
+    Reaped,
+    Settled,
+    Settlement,
+)
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+
+MOST_CLAIM_ROUNDS = 10
+"""How often a claim looks for further rows, if it did not get all the rows that it had found."""
+
+NO_EFFECT = "the update has no effect; a trigger skips it, or another transaction has locked the row"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaping:
+    """Which claims to reap: expired ones, or all claims of a dead worker, of which it had `started` some."""
+
+    worker: str | None = None
+    started: Collection[str] | None = None
+    token: str | None = None
+    """Reap nothing if this token holds rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReapedRows(Generic[K]):
+    """The claims that a batch reaped, and the keys of expired claims that it could not end."""
+
+    reaped: list[Reaped]
+    missed: Sequence[K] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken(Generic[K]):
+    """The rows that a batch claimed, and the keys of due rows that it did not get.
+
+    If the token held rows before, these rows are returned, and nothing was claimed. `unreaped` are the keys of expired
+    claims that could not be ended before.
+    """
+
+    jobs: list[Job]
+    missed: Sequence[K] = ()
+    unreaped: Sequence[K] = ()
+    was_held: bool = False
+
+
+class RowBatches(Protocol[K]):
+    """The operations of one engine. Each call is one transaction, and raises `StatementRejected` as a whole."""
+
+    def id_of(self, key: K) -> str: ...
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]: ...
+
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]: ...
+
+    def exchange(
+        self, settlements: Sequence[Settlement], request: ClaimRequest, avoided: Sequence[K]
+    ) -> tuple[list[Settled], Taken[K]]:
+        """Settle, reap expired claims, and claim rows, except the avoided ones."""
+        ...
+
+    def take(self, request: ClaimRequest, keys: Sequence[K], already_taken: int) -> Taken[K]:
+        """Claim these rows, for a token that has claimed `already_taken` rows in earlier batches."""
+        ...
+
+    def due_keys(self, limit: int, avoided: Sequence[K]) -> list[K]:
+        """Return the keys of the first due rows."""
+        ...
+
+    def reap(self, reaping: Reaping, limit: int, avoided: Sequence[K]) -> ReapedRows[K]: ...
+
+    def reap_rows(self, reaping: Reaping, keys: Sequence[K], rejection: str | None = None) -> ReapedRows[K]:
+        """Reap the claims of these rows. With a rejection, fail them with this message instead."""
+        ...
+
+    def keys_to_reap(self, reaping: Reaping, limit: int, avoided: Sequence[K]) -> list[K]: ...
+
+
+class RowIsolation(Generic[K]):
+    """The operations of a table. A row that cannot be changed delays only itself."""
+
+    def __init__(self, batches: RowBatches[K], table: str) -> None:
+        self._batches = batches
+        self._avoided: AvoidedRows[K] = AvoidedRows(table)
+        self._unextended: AvoidedRows[Hold] = AvoidedRows(table)
+        self._logged_reason: str | None = None
+
+    def avoided_keys(self) -> list[K]:
+        """Return the keys of the rows to avoid now: neither claims nor waits see them."""
+        return self._avoided.keys()
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
+        return settle_isolated(settlements, self._batches.settle)
+
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
+        return isolate(extensions, self._batches.extend, self._reject_extension)
+
+    def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
+        try:
+            settled, taken = self._batches.exchange(settlements, request, self._avoided.keys())
+        except StatementRejected:
+            settled = self.settle(settlements)
+            self.reap(Reaping(token=request.token), SWEEP)
+            taken = self._batches.take(request, [], 0)
+            if not taken.was_held:
+                return settled, Claimed(jobs=self._take_rounds(request, taken))
+        else:
+            self._avoid_unreaped(taken.unreaped)
+            if taken.missed and not taken.was_held:
+                return settled, Claimed(jobs=self._take_rounds(request, taken))
+        return settled, Claimed(jobs=taken.jobs)
+
+    def reap(self, reaping: Reaping, limit: int) -> list[Reaped]:
+        avoided = self._avoided.keys()
+        try:
+            return self._without_missed(self._batches.reap(reaping, limit, avoided))
+        except StatementRejected:
+            keys = self._batches.keys_to_reap(reaping, limit, avoided)
+        return isolate(
+            keys,
+            lambda part: self._without_missed(self._batches.reap_rows(reaping, part)),
+            lambda key, rejected: self._reap_rejected(reaping, key, rejected),
+        )
+
+    def _without_missed(self, rows: ReapedRows[K]) -> list[Reaped]:
+        self._avoid_unreaped(rows.missed)
+        return rows.reaped
+
+    def _avoid_unreaped(self, keys: Sequence[K]) -> None:
+        for key in keys:
+            self._avoided.avoid(key, self._batches.id_of(key), "reaped", NO_EFFECT)
+
+    def _take_rounds(self, request: ClaimRequest, taken: Taken[K]) -> list[Job]:
+        """Claim further rows, until the limit is reached or no more rows are due."""
+        jobs, missed = taken.jobs, set(taken.missed)
+        rejections: list[StatementRejected] = []
+        for _ in range(MOST_CLAIM_ROUNDS):
+            keys = self._batches.due_keys(request.limit - len(jobs), self._avoided.keys())
+            if not keys:
+                break
+            round_ = _Round(self._batches, request, jobs)
+            missed_now = set(isolate(keys, round_.take, round_.reject))
+            jobs = round_.jobs
+            rejections += round_.rejected.values()
+            for key, rejected in round_.rejected.items():
+                self._avoid(key, "claimed", rejected)
+            if round_.was_held or len(jobs) >= request.limit:
+                break
+            # Another transaction may have claimed a missed row. A row that is due and missed again is not claimable.
+            for key in missed & missed_now:
+                self._avoided.avoid(key, self._batches.id_of(key), "claimed", NO_EFFECT)
+            missed = missed_now
+        if rejections and not jobs and all(each.is_invalid for each in rejections):
+            # Probably the statement is invalid for every row, for example because a trigger uses a missing table.
+            raise rejections[0]
+        return jobs
+
+    def _avoid(self, key: K, action: str, rejected: StatementRejected) -> None:
+        """Avoid a row. Log an error that may concern all rows once, not for each row."""
+        is_logged = rejected.is_invalid and rejected.reason == self._logged_reason
+        self._avoided.avoid(key, self._batches.id_of(key), action, rejected.reason, is_logged=not is_logged)
+        if rejected.is_invalid:
+            self._logged_reason = rejected.reason
+
+    def _reject_extension(self, extension: Extension, rejected: StatementRejected) -> list[HoldStatus]:
+        self._unextended.avoid(extension.hold, extension.hold.id, "extended", rejected.reason)
+        return [HoldStatus.REJECTED]
+
+    def _reap_rejected(self, reaping: Reaping, key: K, rejected: StatementRejected) -> list[Reaped]:
+        """Fail a row whose usual end the table rejects; if the table rejects this too, leave the row running."""
+        # An invalid `done_if` must not fail all expired rows.
+        if not rejected.is_invalid:
+            try:
+                reaped = self._without_missed(self._batches.reap_rows(reaping, [key], rejection=rejected.reason))
+            except StatementRejected as exc:
+                rejected = exc
+            else:
+                if reaped:
+                    log.error(
+                        "row %s failed: its table rejected the end of the claim: %s", reaped[0].id, rejected.reason
+                    )
+                return reaped
+        self._avoid(key, "reaped", rejected)
+        return []
+
+
+class _Round(Generic[K]):
+    """The rows that a claim has taken so far, in several batches with the same token."""
+
+    def __init__(self, batches: RowBatches[K], request: ClaimRequest, jobs: list[Job]) -> None:
+        self._batches = batches
+        self._request = request
+        self.jobs = list(jobs)
+        self.was_held = False
+        self.rejected: dict[K, StatementRejected] = {}
+
+    def take(self, keys: Sequence[K]) -> list[K]:
+        """Claim these rows; return the keys of those that were not claimed."""
+        if self.was_held:
+            return []
+        taken = self._batches.take(self._request, keys, len(self.jobs))
+        if taken.was_held:
+            self.was_held, self.jobs = True, taken.jobs
+            return []
+        self.jobs += taken.jobs
+        return list(taken.missed)
+
+    def reject(self, key: K, rejected: StatementRejected) -> list[K]:
+        """Record that the table rejects the claim of a row."""
+        self.rejected[key] = rejected
+        return []

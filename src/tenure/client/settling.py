@@ -1,0 +1,66 @@
+"""Settle claims and extend leases, and wait for jobs that another transaction has locked."""
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+
+from tenure.backends.protocol import Claiming
+from tenure.client.keeper import ticks
+from tenure.core.operations import BUSY, Extension, HoldStatus, Settled, Settlement, Unsettled
+
+BUSY_TIMEOUT = 10.0
+"""Seconds to wait until other transactions have released their locks."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
+
+
+def settle(store: Claiming, settlements: Sequence[Settlement]) -> list[Settled]:
+    """Settle claims; send the settlements of locked jobs again, for at most `BUSY_TIMEOUT` seconds."""
+    settled = list(store.settle(settlements))
+    busy = _busy_numbers(settled)
+    pauses = _pauses(BUSY_TIMEOUT)
+    while bool(busy) and next(pauses, False):
+        for number, each in zip(busy, store.settle([settlements[number] for number in busy]), strict=True):
+            settled[number] = each
+        busy = _busy_numbers(settled)
+    return settled
+
+
+def extend(store: Claiming, extension: Extension, timeout: float) -> tuple[float, HoldStatus]:
+    """Extend a lease; while the job is locked, retry until the timeout. Return when the last request was sent."""
+    sent_at = ticks()
+    (status,) = store.extend([extension])
+    pauses = _pauses(timeout)
+    while status is HoldStatus.BUSY and next(pauses, False):
+        sent_at = ticks()
+        (status,) = store.extend([extension])
+    return sent_at, status
+
+
+def _busy_numbers(settled: Sequence[Settled]) -> list[int]:
+    return [number for number, each in enumerate(settled) if each is BUSY]
+
+
+def _pauses(timeout: float) -> Iterator[bool]:
+    """Pause, then yield True for a retry; end at the timeout."""
+    ends_at, pause = ticks() + timeout, SHORTEST_PAUSE
+    while ticks() < ends_at:
+        time.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(2 * pause, LONGEST_PAUSE)
+        yield True
+
+
+def unsettled_text(settlement: Settlement, unsettled: Unsettled) -> str:
+    """Return the message for a settlement that is neither recorded nor lost."""
+    id, outcome = settlement.hold.id, settlement.outcome.value
+    if unsettled.rejection is None:
+        return (
+            f"outcome {outcome!r} of job {id!r} not recorded: another transaction has locked the job; end that "
+            "transaction, and retry"
+        )
+    if unsettled.is_failed:
+        consequence = "the row failed with this message; fix the row or the table, then retry the row"
+    elif unsettled.may_retry:
+        consequence = "fix the table, its triggers or its conditions, and retry"
+    else:
+        consequence = "the table does not let the row fail either, so it stays running; fix the row or the table"
+    return f"outcome {outcome!r} of row {id!r} rejected by its table: {unsettled.rejection}; {consequence}"

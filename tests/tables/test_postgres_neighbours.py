@@ -1,0 +1,780 @@
+"""A row that cannot be read, locked, extended, settled, reaped or claimed delays only itself."""
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from tenure.backends.tables.postgres import PostgresTable
+from tenure.core.job import State
+from tenure.core.operations import BUSY, Extension, HoldStatus, Move, Query, Settled, Unsettled
+from tenure.errors import ConfigurationError, StoreUnavailable
+from tenure.testing import Clock
+from tenure.testing.conformance.building import (
+    build_completion,
+    build_failure,
+    build_release,
+    extend,
+    ids_of,
+    job_of,
+    request,
+    settle,
+    take,
+    take_one,
+)
+from tests.postgres.stores import Place
+from tests.processes.stage import until
+from tests.servers.postgres import Server
+from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
+from tests.tables.postgres_tables import as_role
+
+MODES: dict[str, dict[str, Any]] = {
+    "mapped": {"columns": {"state": "status"}, "where": "true"},
+    "sidecar": {"sidecar": "orders_claims", "where": "true"},
+}
+HOMES = {"mapped": ("S.orders", "status"), "sidecar": ("S.orders_claims", "state")}
+ROWS = 5
+
+REJECT = """
+create function S.reject() returns trigger language plpgsql as $$
+begin
+  if {condition} then
+    {action};
+  end if;
+  return new;
+end
+$$;
+create trigger reject before {event} on {home} for each row execute function S.reject()
+"""
+RAISE = "raise exception 'order 1 is frozen'"
+IGNORE = "return null"
+COUNT_AND_RAISE = f"perform nextval('S.tries'); {RAISE}"
+"""Count the tries of a statement in a sequence: the server does not roll a sequence back."""
+WAITING = "select pid from pg_stat_activity where application_name = %s and wait_event_type = 'Lock'"
+
+ERRORS_OF_DONE_IF = {
+    "division by zero": "1 / (id - 1) > 99",
+    "two rows from a subquery": "(select id > 99 from generate_series(1, case when id = 1 then 2 else 1 end))",
+    "a function that raises": "S.is_done(id)",
+}
+
+
+@pytest.fixture
+def shop(postgres: Server) -> Iterator[Shop]:
+    with new_shop(postgres) as shop:
+        shop.execute(ORDERS)
+        shop.execute(f"insert into S.orders (id, source) select n, 'x' from generate_series(1, {ROWS}) n")
+        yield shop
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def table(shop: Shop, mode: str, clock: Clock) -> PostgresTable:
+    return shop.fit(clock=clock, **MODES[mode])
+
+
+def reject(shop: Shop, mode: str, condition: str, action: str = RAISE, event: str = "update") -> None:
+    home, state = HOMES[mode]
+    key = condition.replace("STATE", state)
+    shop.execute(REJECT.format(condition=key, action=action, home=home, event=event))
+
+
+@contextmanager
+def locked(shop: Shop, mode: str, id: int) -> Iterator[None]:
+    """Lock the row, as an open transaction of another program does."""
+    home, _ = HOMES[mode]
+    with psycopg.connect(shop.url) as connection:
+        connection.execute(shop.named(f"select from {home} where id = {id} for update").encode())
+        yield
+        connection.rollback()
+
+
+def rejected(settled: Settled) -> Unsettled:
+    assert isinstance(settled, Unsettled)
+    assert settled.rejection is not None
+    return settled
+
+
+def lease_end_of(table: PostgresTable, id: str) -> datetime:
+    leased_until = job_of(table, id).leased_until
+    assert leased_until is not None
+    return leased_until
+
+
+def url_of(shop: Shop, options: str) -> str:
+    return f"{shop.url}{'&' if '?' in shop.url else '?'}{options}"
+
+
+def number_of_tries(shop: Shop) -> int:
+    ((number,),) = shop.execute("select last_value from S.tries")
+    return int(number)
+
+
+def messages(caplog: pytest.LogCaptureFixture, level: int = logging.ERROR) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == level]
+
+
+def test_a_locked_row_is_busy_and_the_others_are_settled(shop: Shop, mode: str, table: PostgresTable) -> None:
+    taken = take(table, limit=ROWS)
+
+    with locked(shop, mode, 2):
+        settled = table.settle([build_completion(each) for each in taken])
+        states = shown(table)
+
+    assert settled == [True, BUSY, True, True, True]
+    assert states == [("1", "completed"), ("2", "running"), *((str(n), "completed") for n in (3, 4, 5))]
+    assert settle(table, build_completion(taken[1])) is True
+
+
+def test_a_locked_row_is_busy_and_the_other_leases_are_extended(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock
+) -> None:
+    taken = take(table, limit=ROWS, lease=10)
+    clock.advance(5)
+
+    with locked(shop, mode, 2):
+        statuses = table.extend([Extension(hold=each.hold, lease=60) for each in taken])
+
+    held = HoldStatus.HELD
+    assert statuses == [held, HoldStatus.BUSY, held, held, held]
+    assert job_of(table, "3").leased_until == clock.now + timedelta(seconds=60)
+    assert job_of(table, "2").leased_until == clock.now + timedelta(seconds=5)
+
+
+def test_an_exchange_does_not_wait_for_a_locked_row(shop: Shop, mode: str, table: PostgresTable) -> None:
+    first, second = take(table, limit=2)
+
+    with locked(shop, mode, 1):
+        settled, claimed = table.exchange([build_completion(first), build_completion(second)], request(limit=2))
+
+    assert settled == [BUSY, True]
+    assert ids_of(claimed.jobs) == ["3", "4"]
+
+
+def test_a_row_whose_completion_is_rejected_fails_alone_with_the_message(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    taken = take(table, limit=ROWS)
+    reject(shop, mode, "old.id = 1 and new.STATE = 'completed'")
+
+    settled = table.settle([build_completion(each) for each in taken])
+
+    assert settled[1:] == [True] * 4
+    assert rejected(settled[0]).is_failed
+    assert "order 1 is frozen" in str(rejected(settled[0]).rejection)
+    job = job_of(table, "1")
+    assert job.state is State.FAILED
+    assert "the table rejected the outcome 'completed': order 1 is frozen" in job.errors[-1]
+
+
+def test_a_row_whose_failure_is_rejected_too_stays_running_alone(shop: Shop, mode: str, table: PostgresTable) -> None:
+    taken = take(table, limit=ROWS)
+    reject(shop, mode, "old.id = 1")
+
+    settled = table.settle([build_completion(each) for each in taken])
+
+    assert settled[1:] == [True] * 4
+    assert not rejected(settled[0]).is_failed
+    assert job_of(table, "1").state is State.RUNNING
+
+
+def test_an_outcome_that_no_row_can_have_now_may_be_sent_again(shop: Shop, mode: str, table: PostgresTable) -> None:
+    taken = take(table, limit=2)
+    reject(shop, mode, "true", shop.named("insert into S.missing values (1)"))
+
+    settled = table.settle([build_completion(each) for each in taken])
+    shop.execute("create table S.missing (id int)")
+    again = table.settle([build_completion(each) for each in taken])
+
+    assert [(rejected(each).may_retry, rejected(each).is_failed) for each in settled] == [(True, False)] * 2
+    assert again == [True, True]
+
+
+def test_a_rejected_settlement_does_not_keep_an_exchange_from_claiming(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    first, second = take(table, limit=2)
+    reject(shop, mode, "old.id = 1 and new.STATE = 'completed'")
+
+    settled, claimed = table.exchange([build_completion(first), build_completion(second)], request(limit=2))
+
+    assert rejected(settled[0]).is_failed
+    assert settled[1] is True
+    assert ids_of(claimed.jobs) == ["3", "4"]
+
+
+def test_a_rejected_extension_costs_the_other_leases_nothing(
+    shop: Shop, mode: str, table: PostgresTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken = take(table, limit=ROWS)
+    reject(shop, mode, "old.id = 1")
+    extensions = [Extension(hold=each.hold, lease=60) for each in taken]
+
+    first, again = table.extend(extensions), table.extend(extensions)
+
+    assert first == again == [HoldStatus.REJECTED, *[HoldStatus.HELD] * 4]
+    assert [text for text in messages(caplog) if "row 1 " in text and "not extended" in text] == messages(caplog)
+    assert len(messages(caplog)) == 1
+
+
+def test_a_row_whose_return_to_the_queue_is_rejected_fails_and_the_others_are_reaped(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    take(table, limit=3, lease=1)
+    reject(shop, mode, "old.id = 1 and new.STATE = 'queued'")
+    clock.advance(2)
+
+    reaped = table.reap()
+
+    assert [(each.id, each.state) for each in reaped] == [("1", "failed"), ("2", "queued"), ("3", "queued")]
+    assert "rejected the end of the claim: order 1 is frozen" in job_of(table, "1").errors[-1]
+    assert any("row 1 failed" in text for text in messages(caplog))
+
+
+def test_a_row_that_cannot_be_reaped_keeps_no_due_row_from_being_claimed(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    take_one(table, lease=1)
+    reject(shop, mode, "old.id = 1")
+    clock.advance(2)
+
+    claimed = [ids_of(take(table)) for _ in range(ROWS)]
+
+    assert claimed == [["2"], ["3"], ["4"], ["5"], []]
+    assert job_of(table, "1").state is State.RUNNING
+    (told,) = messages(caplog)
+    assert told.startswith("row 1 of ")
+    assert "not reaped" in told
+
+
+def test_a_dead_worker_with_a_row_that_cannot_be_reaped_loses_its_other_rows(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    take(table, limit=3)
+    reject(shop, mode, "old.id = 1 and new.STATE = 'queued'")
+
+    reaped = table.reap(worker="w1", started=["1", "2"])
+
+    assert [(each.id, each.state) for each in reaped] == [("1", "failed"), ("2", "queued"), ("3", "queued")]
+    assert [job_of(table, str(n)).attempts for n in (2, 3)] == [1, 0]
+
+
+@pytest.mark.parametrize("action", [RAISE, IGNORE], ids=["raises", "skips the update"])
+def test_a_row_at_the_head_that_cannot_be_claimed_keeps_no_row_behind_it(
+    shop: Shop, mode: str, table: PostgresTable, action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The first claim of a row inserts its sidecar row.
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", action, event)
+
+    claimed = [ids_of(take(table)) for _ in range(ROWS)]
+
+    assert claimed == [["2"], ["3"], ["4"], ["5"], []]
+    (told,) = messages(caplog)
+    assert re.match(r"row 1 of \S+ not claimed", told)
+
+
+def test_a_batch_with_rows_that_cannot_be_claimed_is_filled_with_others(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id in (1, 3)", RAISE, event)
+
+    claimed = take(table, limit=3)
+
+    assert ids_of(claimed) == ["2", "4", "5"]
+    assert len({each.hold.token for each in claimed}) == 1
+
+
+def test_a_unique_index_on_what_runs_delays_only_the_second_row_of_a_customer(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.execute("create unique index on S.orders (source) where status = 'running'")
+    shop.execute("update S.orders set source = id / 3")
+    table = shop.fit(**MODES["mapped"])
+
+    assert ids_of(take(table, limit=ROWS)) == ["1", "3"]
+    assert all("duplicate key" in text for text in messages(caplog))
+
+
+def test_a_claim_that_is_sent_again_after_a_row_was_rejected_returns_what_its_token_holds(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", RAISE, event)
+    asked = request(limit=2)
+
+    first, again = table.claim(asked), table.claim(asked)
+
+    assert ids_of(first.jobs) == ids_of(again.jobs) == ["2", "3"]
+    assert table.stats().total("running") == 2
+
+
+@pytest.mark.parametrize("done_if", ERRORS_OF_DONE_IF.values(), ids=list(ERRORS_OF_DONE_IF))
+def test_an_expired_row_for_which_done_if_raises_fails_alone(shop: Shop, mode: str, done_if: str, clock: Clock) -> None:
+    shop.execute(
+        "create function S.is_done(id bigint) returns boolean language plpgsql as "
+        "$$ begin if id = 1 then raise 'no such bucket'; end if; return false; end $$"
+    )
+    table = shop.fit(clock=clock, **MODES[mode], done_if=shop.named(done_if))
+    take(table, limit=2, lease=1)
+    clock.advance(2)
+
+    claimed = take(table, limit=ROWS)
+
+    assert ids_of(claimed) == ["2", "3", "4", "5"]
+    assert job_of(table, "1").state is State.FAILED
+
+
+def test_an_invalid_done_if_fails_no_expired_row(shop: Shop, mode: str, clock: Clock) -> None:
+    shop.execute("create table S.invoices (order_id bigint)")
+    done_if = shop.named("exists (select from S.invoices where order_id = orders.id)")
+    table = shop.fit(clock=clock, **MODES[mode], done_if=done_if)
+    take(table, limit=2, lease=1)
+    clock.advance(2)
+    shop.execute("drop table S.invoices")
+
+    claimed = take(table, limit=ROWS)
+
+    assert ids_of(claimed) == ["3", "4", "5"]
+    assert [job_of(table, id).state for id in ("1", "2")] == [State.RUNNING] * 2
+
+
+@pytest.mark.parametrize("text", ["[" * 2_000 + "]" * 2_000, '{"n": ' + "9" * 5_000 + "}"], ids=["deep", "digits"])
+def test_a_value_that_python_cannot_read_is_claimed_as_text(shop: Shop, mode: str, text: str) -> None:
+    shop.execute("alter table S.orders add document json default '{}'")
+    shop.execute("update S.orders set document = %s where id = 2", text)
+    table = shop.fit(**MODES[mode])
+
+    taken = take(table, limit=ROWS)
+    found = table.find(Query(newest_first=False)).jobs
+
+    for jobs in ([each.job for each in taken], found):
+        assert [job.payload["document"] for job in jobs] == [{}, text, {}, {}, {}]
+
+
+def test_a_result_that_python_cannot_read_is_shown_as_text(shop: Shop, mode: str, table: PostgresTable) -> None:
+    home, _ = HOMES[mode]
+    record = "record" if mode == "sidecar" else "tenure_record"
+    settle(table, build_completion(take_one(table)))
+    deep = "[" * 2_000 + "]" * 2_000
+    shop.execute(f"update {home} set {record} = jsonb_build_object('result', %s::text) where id = 1", deep)
+
+    assert job_of(table, "1").result == deep
+
+
+def test_an_error_is_cut_to_the_length_of_its_column_and_kept_whole_in_the_history(shop: Shop) -> None:
+    shop.execute("alter table S.orders add last_error varchar(60)")
+    table = shop.fit(columns={"state": "status", "error": "last_error"})
+    first, second = take(table, limit=2)
+    error = "Traceback\n" + 100 * "x" + "\nValueError: no such customer"
+
+    settled = table.settle([build_failure(first, error, final=True), build_completion(second)])
+
+    assert settled == [True, True]
+    ((stored,),) = shop.execute("select last_error from S.orders where id = 1")
+    assert len(stored) == 60
+    assert stored.startswith("[… cut]\n")
+    assert stored.endswith("\nValueError: no such customer")
+    assert job_of(table, "1").errors == [error]
+
+
+def test_a_lease_is_rounded_up_in_a_column_of_whole_seconds(shop: Shop, clock: Clock) -> None:
+    shop.execute("alter table S.orders add lease_ends timestamp(0)")
+    table = shop.fit(clock=clock, columns={"state": "status", "leased_until": "lease_ends"})
+    for micros in (0, 1, 400_000, 499_999, 500_000, 999_999):
+        clock.now = clock.now.replace(microsecond=micros)
+        taken = take_one(table, lease=2)
+        promised = clock.now + timedelta(seconds=2)
+        claimed_until = lease_end_of(table, taken.id)
+        extend(table, taken.hold, 2)
+        extended_until = lease_end_of(table, taken.id)
+        settle(table, build_failure(taken, final=True))
+        shop.execute("update S.orders set status = 'queued'")
+
+        assert promised <= claimed_until == extended_until < promised + timedelta(seconds=1)
+
+
+def test_an_extended_lease_is_rounded_up_in_a_column_of_whole_seconds(shop: Shop, clock: Clock) -> None:
+    shop.execute("alter table S.orders add lease_ends timestamp(0)")
+    table = shop.fit(clock=clock, columns={"state": "status", "leased_until": "lease_ends"})
+    clock.now = clock.now.replace(microsecond=0)
+    taken = take_one(table, lease=2)
+    clock.advance(1.4)
+
+    extend(table, taken.hold, 2)
+
+    assert clock.now + timedelta(seconds=2) <= lease_end_of(table, taken.id)
+
+
+def test_only_the_selected_columns_and_the_key_are_read(shop: Shop, mode: str) -> None:
+    shop.execute("alter table S.orders add content bytea")
+    table = shop.fit(**MODES[mode], select=["source"])
+
+    assert take_one(table).job.payload == {"id": 1, "source": "x"}
+    assert job_of(table, "2").payload == {"id": 2, "source": "x"}
+
+
+def test_a_selected_column_that_does_not_exist_is_rejected(shop: Shop, mode: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"select: .* has no column 'sourc'; did you mean 'source'"):
+        shop.fit(**MODES[mode], select="sourc").stats()
+
+
+def test_rows_that_nobody_reaped_for_minutes_are_stuck(table: PostgresTable, clock: Clock) -> None:
+    take(table, limit=2, lease=1)
+    clock.advance(60)
+    soon = table.stats().total("stuck")
+    clock.advance(70)
+
+    assert (soon, table.stats().total("stuck")) == (0, 2)
+
+
+def test_the_doctor_names_rows_that_nobody_reaped_for_minutes(shop: Shop, mode: str) -> None:
+    home, _ = HOMES[mode]
+    lease = "leased_until" if mode == "sidecar" else "tenure_leased_until"
+    table = shop.fit(**MODES[mode])
+    take(table, limit=2)
+    shop.execute(f"update {home} set {lease} = now() - interval '121 seconds' where id = 2")
+
+    told = [each.text for each in table.check() if "expired more than" in each.text]
+
+    assert len(told) == 1
+    assert told[0].startswith("1 row (2) is running with a lease that expired more than 2 minutes ago")
+
+
+def test_a_wait_is_not_ended_by_rows_that_cannot_be_claimed(shop: Shop, mode: str, table: PostgresTable) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id > 0", RAISE, event)
+    take(table, limit=ROWS)
+
+    started_at = time.monotonic()
+    table.wait(None, None, 0.3)
+
+    assert time.monotonic() - started_at >= 0.3
+
+
+def test_a_claim_that_no_row_lets_through_raises_if_the_statement_is_invalid(
+    shop: Shop, mode: str, table: PostgresTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    event = "update" if mode == "mapped" else "insert"
+    reject(shop, mode, "true", "insert into S.missing values (1)".replace("S.", f"{shop.schema}."), event)
+
+    with pytest.raises(ConfigurationError, match="missing"):
+        take(table, limit=3)
+
+    assert len(messages(caplog)) == 1
+
+
+def test_rows_are_claimed_although_the_statement_is_invalid_for_another(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", "insert into S.missing values (1)", event)
+
+    assert ids_of(take(table, limit=ROWS)) == ["2", "3", "4", "5"]
+
+
+def test_a_claim_of_a_row_that_was_deleted_is_lost_not_busy(shop: Shop, table: PostgresTable) -> None:
+    first, second = take(table, limit=2)
+    shop.execute("delete from S.orders where id = 1")
+
+    assert table.settle([build_completion(first), build_completion(second)]) == [False, True]
+    assert table.extend([Extension(hold=first.hold, lease=60)]) == [HoldStatus.LOST]
+
+
+def test_missing_rights_raise_and_reject_no_row(shop: Shop) -> None:
+    taken = take_one(shop.fit(**MODES["mapped"]))
+    rights = "grant usage on schema S to R; grant select on S.orders to R"
+
+    with as_role(Place(shop.url, shop.schema), rights) as url:
+        table = shop.open(url=url, **MODES["mapped"])
+        with pytest.raises(ConfigurationError, match="lacks rights"):
+            table.settle([build_completion(taken)])
+
+
+def test_a_claim_whose_token_holds_rows_returns_them_although_a_reap_is_rejected(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock
+) -> None:
+    asked = request(limit=ROWS - 1, lease=60)
+    take_one(table, lease=1)
+    claimed = ids_of(table.claim(asked).jobs)
+    reject(shop, mode, "old.id = 1")
+    clock.advance(2)
+
+    again = ids_of(table.claim(asked).jobs)
+
+    assert again == claimed == ["2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("code", ["P0001", "42P01", "55000", "XX001"])
+def test_a_row_whose_claim_raises_any_error_keeps_no_row_behind_it(
+    shop: Shop, mode: str, table: PostgresTable, code: str
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", f"raise exception using errcode = '{code}', message = 'damaged'", event)
+
+    claimed = [ids_of(take(table)) for _ in range(ROWS - 1)]
+
+    assert claimed == [["2"], ["3"], ["4"], ["5"]]
+
+
+def test_a_locked_row_and_a_rejecting_row_at_the_head_keep_no_row_behind_them(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 2", RAISE, event)
+
+    with psycopg.connect(shop.url) as connection:
+        connection.execute(shop.named("select from S.orders where id = 1 for update").encode())
+        claimed = [ids_of(take(table)) for _ in range(3)]
+
+    assert claimed == [["3"], ["4"], ["5"]]
+
+
+def test_a_claim_does_not_wait_for_a_locked_row_of_the_sidecar(shop: Shop) -> None:
+    table = shop.fit(**MODES["sidecar"])
+    settle(table, build_release(take_one(table)))
+
+    with locked(shop, "sidecar", 1):
+        claimed = [ids_of(take(table)) for _ in range(2)]
+        rest = ids_of(take(table, limit=ROWS))
+
+    assert [*claimed, rest] == [["2"], ["3"], ["4", "5"]]
+
+
+@pytest.mark.parametrize("was_claimed", [True, False], ids=["claimed before", "new"])
+def test_a_row_that_another_claim_took_after_the_snapshot_is_not_claimed_again(
+    shop: Shop,
+    mode: str,
+    was_claimed: bool,  # noqa: FBT001
+) -> None:
+    table = shop.fit(**MODES[mode])
+    if was_claimed:
+        table.settle([build_release(each) for each in take(table, limit=ROWS)])
+    shop.execute(
+        "create function S.gate() returns boolean language plpgsql volatile as "
+        "$$ begin perform pg_advisory_xact_lock_shared(4711); return true; end $$"
+    )
+    slow = shop.open(**{**MODES[mode], "where": shop.named("S.gate()")})
+    claimed: list[str] = []
+
+    with psycopg.connect(shop.url) as connection:
+        connection.execute("select pg_advisory_xact_lock(4711)")
+        thread = threading.Thread(target=lambda: claimed.extend(ids_of(take(slow, limit=3))), daemon=True)
+        thread.start()
+        waits = "select 1 from pg_locks where locktype = 'advisory' and objid = 4711 and not granted"
+        until(lambda: shop.execute(waits))
+        taken = ids_of(take(table, limit=2))
+    thread.join(60)
+
+    assert taken == ["1", "2"]
+    assert claimed == ["3", "4", "5"]
+
+
+def test_a_reap_that_a_trigger_skips_is_not_reported_and_is_logged_once(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    take(table, limit=2, lease=1)
+    reject(shop, mode, "old.id = 1", IGNORE)
+    clock.advance(2)
+
+    reaped = [each.id for _ in range(2) for each in table.reap()]
+    claimed = ids_of(take(table, limit=ROWS))
+
+    assert reaped == ["2"]
+    assert claimed == ["2", "3", "4", "5"]
+    (told,) = messages(caplog)
+    assert re.match(r"row 1 of \S+ not reaped", told)
+
+
+def test_a_buffered_row_of_a_dead_worker_is_released_although_done_if_raises(shop: Shop, mode: str) -> None:
+    table = shop.fit(**MODES[mode], done_if="1 / (id - 1) > 99")
+    take(table, limit=2)
+
+    reaped = table.reap(worker="w1", started=["2"])
+
+    assert [(each.id, each.state) for each in reaped] == [("1", "queued"), ("2", "queued")]
+
+
+def test_a_lookup_by_ids_is_whole_although_responses_are_limited(table: PostgresTable) -> None:
+    table._batch_limit._most = 1
+
+    found = table.find(Query(ids=("1", "2", "3"), newest_first=False))
+
+    assert ids_of(found.jobs) == ["1", "2", "3"]
+
+
+def test_functions_reap_rows_although_another_row_cannot_be_reaped(shop: Shop, mode: str) -> None:
+    table = shop.fit(**MODES[mode])
+    table.migrate(functions=True)
+    home, _ = HOMES[mode]
+    lease = "leased_until" if mode == "sidecar" else "tenure_leased_until"
+    take(table, limit=ROWS)
+    shop.execute(f"update {home} set {lease} = now() - interval '1 minute'")
+    reject(shop, mode, "old.id = 1")
+
+    ((reaped,),) = shop.execute("select S.requeue_expired_orders(3)")
+    claimed = shop.execute("select id from S.claim_orders(5)")
+
+    assert reaped == 2
+    assert claimed == [(2,), (3,), (4,), (5,)]
+
+
+def test_a_function_claims_rows_although_another_row_cannot_be_reaped(shop: Shop, mode: str, clock: Clock) -> None:
+    table = shop.fit(clock=clock, **MODES[mode])
+    table.migrate(functions=True)
+    home, _ = HOMES[mode]
+    lease = "leased_until" if mode == "sidecar" else "tenure_leased_until"
+    take_one(table)
+    shop.execute(f"update {home} set {lease} = now() - interval '1 minute' where id = 1")
+    reject(shop, mode, "old.id = 1")
+
+    claimed = shop.execute("select id from S.claim_orders(2)")
+
+    assert claimed == [(2,), (3,)]
+
+
+def test_a_function_claims_rows_although_a_trigger_skips_another(shop: Shop, mode: str) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", IGNORE, event)
+
+    claimed = shop.execute("select id from S.claim_orders(2)")
+
+    assert claimed == [(2,), (3,)]
+
+
+def test_a_row_that_cannot_be_claimed_is_not_tried_again_at_once(
+    shop: Shop, mode: str, table: PostgresTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.backends.tables.avoided_rows.SHORTEST_DELAY", 60.0)
+    shop.execute("create sequence S.tries")
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", COUNT_AND_RAISE, event)
+    take(table)
+    before = number_of_tries(shop)
+
+    take(table)
+
+    assert number_of_tries(shop) == before
+
+
+def test_a_row_that_cannot_be_reaped_is_not_tried_again_at_once(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.backends.tables.avoided_rows.SHORTEST_DELAY", 60.0)
+    shop.execute("create sequence S.tries")
+    take_one(table, lease=1)
+    reject(shop, mode, "old.id = 1", COUNT_AND_RAISE)
+    clock.advance(2)
+    table.reap()
+    before = number_of_tries(shop)
+
+    table.reap()
+    after_a_reap = number_of_tries(shop)
+    take(table)
+
+    assert (after_a_reap, number_of_tries(shop)) == (before, before)
+
+
+def test_a_claim_does_not_try_again_at_once_to_reap_a_row_whose_reap_a_trigger_skips(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.backends.tables.avoided_rows.SHORTEST_DELAY", 60.0)
+    shop.execute("create sequence S.tries")
+    take_one(table, lease=1)
+    reject(shop, mode, "old.id = 1", f"perform nextval('S.tries'); {IGNORE}")
+    clock.advance(2)
+    take(table)
+    before = number_of_tries(shop)
+
+    take(table)
+
+    assert number_of_tries(shop) == before
+
+
+def test_a_row_that_cannot_be_reaped_does_not_count_towards_the_limit_of_a_reap(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.backends.tables.avoided_rows.SHORTEST_DELAY", 60.0)
+    take(table, limit=3, lease=1)
+    reject(shop, mode, "old.id = 1 or (old.id = 2 and new.STATE = 'queued')")
+    clock.advance(2)
+
+    reaped = [[each.id for each in table.reap(limit=1)] for _ in range(3)]
+
+    assert reaped == [[], ["2"], ["3"]]
+
+
+def test_a_row_whose_claim_a_trigger_undoes_is_not_claimed(shop: Shop) -> None:
+    table = shop.fit(**MODES["mapped"])
+    reject(shop, "mapped", "old.id = 1", "new.status := 'queued'")
+
+    claimed = [ids_of(take(table)) for _ in range(2)]
+
+    assert claimed == [["2"], ["3"]]
+
+
+def test_a_row_that_a_dead_worker_had_not_started_fails_with_the_reason_if_its_release_is_rejected(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    take(table, limit=2)
+    reject(shop, mode, "old.id = 1 and new.STATE = 'queued'")
+
+    table.reap(worker="w1", started=["2"])
+
+    assert "rejected the end of the claim: order 1 is frozen" in job_of(table, "1").errors[-1]
+
+
+def test_operations_that_wait_for_locks_do_not_keep_the_leases_of_rows_from_being_extended(shop: Shop) -> None:
+    url = url_of(shop, f"connections=1&timeout=20&application_name={shop.schema}")
+    table = shop.fit(url=url, on_retry={"source": "again"}, **MODES["sidecar"])
+    first, second = take(table, limit=2)
+    settle(table, build_failure(first, final=True))
+
+    with psycopg.connect(shop.url) as connection:
+        connection.execute(shop.named("select from S.orders where id = 1 for update").encode())
+        waiting = threading.Thread(target=table.move, args=(["1"], Move.RETRY), daemon=True)
+        waiting.start()
+        until(lambda: shop.execute(WAITING, shop.schema))
+        statuses = table.extend([Extension(hold=second.hold, lease=60)])
+        connection.rollback()
+    waiting.join(60)
+
+    assert statuses == [HoldStatus.HELD]
+
+
+REQUESTS: dict[str, Callable[[PostgresTable], list[str]]] = {
+    "claim": lambda table: ids_of(table.claim(request(limit=4)).jobs),
+    "find": lambda table: ids_of(table.find(Query(limit=4, newest_first=False)).jobs),
+}
+
+
+@pytest.mark.parametrize("send", REQUESTS.values(), ids=list(REQUESTS))
+def test_after_a_request_that_took_too_long_the_next_one_gets_half_of_the_rows(
+    shop: Shop, mode: str, send: Callable[[PostgresTable], list[str]]
+) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    table.stats()
+
+    with psycopg.connect(shop.url) as connection, pytest.raises(StoreUnavailable):
+        connection.execute(shop.named("lock table S.orders in access exclusive mode").encode())
+        send(table)
+
+    assert send(table) == ["1", "2"]

@@ -1,0 +1,520 @@
+"""Settlements that the store does not record at once: jobs that are locked, rows whose table rejects the outcome."""
+
+import threading
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import cast
+
+import pytest
+
+import tenure
+from tenure.backends.memory import Memory
+from tenure.client.keeper import Keeper, ticks
+from tenure.client.run import Run
+from tenure.core.operations import BUSY, Claimed, ClaimRequest, Extension, HoldStatus, Settled, Settlement, Unsettled
+from tenure.core.transitions import build_rejection
+from tenure.errors import ConfigurationError, StoreUnavailable
+from tenure.testing.conformance.building import request
+from tenure.worker.poller import LONGEST_PAUSE, MAX_EMPTY_WAKEUPS, SHORTEST_PAUSE, Poller
+from tenure.worker.work_source import MAX_BUSY_DELAY, MIN_BUSY_DELAY, WorkSource
+from tests.worker.looking import DEADLINE, job_of, until
+
+
+class Locking(Memory):
+    """A store in which a test locks jobs, as a transaction of another program does, or rejects their outcomes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.locked: set[str] = set()
+        self.rejections: dict[str, Unsettled] = {}
+        self.locked_leases: set[str] = set()
+        self.is_busy_once = False
+        self.busy_count = 0
+        self._seen: set[str] = set()
+        self.extend_count = 0
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:  # type: ignore[override]
+        return [self._settle_one(each) for each in settlements]
+
+    def exchange(  # type: ignore[override]
+        self, settlements: Sequence[Settlement], request: ClaimRequest
+    ) -> tuple[list[Settled], Claimed]:
+        return self.settle(settlements), self.claim(request)
+
+    def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
+        self.extend_count += 1
+        statuses = super().extend(extensions)
+        return [
+            HoldStatus.BUSY
+            if extension.hold.id in self.locked
+            else HoldStatus.REJECTED
+            if extension.hold.id in self.rejections
+            else status
+            for extension, status in zip(extensions, statuses, strict=True)
+        ]
+
+    def _settle_one(self, settlement: Settlement) -> Settled:
+        id = settlement.hold.id
+        is_first = self.is_busy_once and id not in self._seen
+        self._seen.add(id)
+        if id in self.locked or is_first:
+            self.busy_count += 1
+            return BUSY
+        if (unsettled := self.rejections.get(id)) is not None:
+            if unsettled.is_failed:
+                super().settle([build_rejection(settlement, str(unsettled.rejection))])
+            return unsettled
+        return super().settle([settlement])[0]
+
+
+@pytest.fixture
+def store() -> Locking:
+    return Locking()
+
+
+@pytest.fixture
+def jobs(store: Locking) -> tenure.Jobs:
+    jobs = tenure.Jobs("memory://")
+    jobs._open_store = lambda: store  # type: ignore[method-assign]
+    return jobs
+
+
+def states(jobs: tenure.Jobs) -> dict[str, str]:
+    return {job.id: job.state.value for job in jobs.find()}
+
+
+def lease_end_of(jobs: tenure.Jobs, id: str) -> datetime:
+    leased_until = job_of(jobs, id).leased_until
+    assert leased_until is not None
+    return leased_until
+
+
+def test_a_locked_job_is_settled_when_the_lock_is_released_and_the_others_at_once(
+    store: Locking, jobs: tenure.Jobs
+) -> None:
+    @jobs.task
+    def work(n: int) -> int:
+        return n
+
+    ids = [work.using(id=f"job-{n}").enqueue(n) for n in range(5)]
+    store.locked = {"job-2"}
+    with jobs.worker(concurrency=2) as worker:
+        until(lambda: list(states(jobs).values()).count("completed") == 4)
+        until(lambda: store.busy_count > 3)
+        while_locked = states(jobs)["job-2"]
+        store.locked = set()
+        until(lambda: states(jobs) == dict.fromkeys(ids, "completed"))
+
+    assert while_locked == "running"
+    assert (worker.summary.completed, worker.summary.lost, worker.summary.unrecorded) == (5, 0, 0)
+
+
+def test_a_drain_ends_when_the_last_lock_is_released(store: Locking, jobs: tenure.Jobs) -> None:
+    @jobs.task
+    def work() -> None: ...
+
+    work.using(id="job").enqueue()
+    store.locked = {"job"}
+    timer = threading.Timer(0.2, store.locked.clear)
+    timer.start()
+
+    summary = jobs.work(drain=True)
+
+    assert summary.completed == 1
+
+
+def test_a_worker_that_stops_while_a_job_is_locked_reports_the_job(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.claimer.FINAL_SETTLE_TIMEOUT", 0.2)
+
+    @jobs.task
+    def work() -> None: ...
+
+    work.using(id="job").enqueue()
+    store.locked = {"job"}
+    with jobs.worker() as worker:
+        until(lambda: store.busy_count > 0)
+
+    assert worker.summary.unrecorded == 1
+    assert "outcome of job job not recorded" in caplog.text
+
+
+@pytest.mark.parametrize("is_failed", [True, False])
+def test_a_rejected_outcome_is_logged_once_by_id_and_costs_the_others_nothing(
+    store: Locking,
+    jobs: tenure.Jobs,
+    caplog: pytest.LogCaptureFixture,
+    is_failed: bool,  # noqa: FBT001
+) -> None:
+    @jobs.task
+    def work() -> None: ...
+
+    for n in range(3):
+        work.using(id=f"job-{n}").enqueue()
+    store.rejections = {"job-1": Unsettled("violates a check", is_failed=is_failed)}
+
+    summary = jobs.work(drain=True)
+
+    assert summary.completed == 2
+    assert (summary.failed, summary.unrecorded) == ((1, 0) if is_failed else (0, 1))
+    assert states(jobs)["job-1"] == ("failed" if is_failed else "running")
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "'job-1' rejected by its table: violates a check" in told
+
+
+def test_an_outcome_is_kept_and_sent_again_while_the_statement_is_invalid(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    @jobs.task
+    def work() -> None: ...
+
+    for n in range(3):
+        work.using(id=f"job-{n}").enqueue()
+    store.rejections = {"job-1": Unsettled("no such table", may_retry=True)}
+    with jobs.worker() as worker:
+        until(lambda: states(jobs) == {"job-0": "completed", "job-1": "running", "job-2": "completed"})
+        store.rejections = {}
+        until(lambda: states(jobs)["job-1"] == "completed")
+
+    assert (worker.summary.completed, worker.summary.unrecorded) == (3, 0)
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "'job-1' rejected by its table: no such table; fix the table" in told
+
+
+def test_a_settlement_by_hand_can_be_repeated_after_an_invalid_statement(store: Locking, jobs: tenure.Jobs) -> None:
+    jobs.enqueue("work", {}, id="job")
+    store.rejections = {"job": Unsettled("no such table", may_retry=True)}
+    (claim,) = jobs.claim()
+
+    with pytest.raises(ConfigurationError, match="no such table"):
+        claim.complete()
+    store.rejections = {}
+    claim.complete()
+
+    assert states(jobs) == {"job": "completed"}
+
+
+def test_a_rejected_completion_by_hand_raises_and_the_claim_is_settled(store: Locking, jobs: tenure.Jobs) -> None:
+    jobs.enqueue("work", {}, id="job")
+    store.rejections = {"job": Unsettled("violates a check", is_failed=True)}
+    (claim,) = jobs.claim()
+
+    with pytest.raises(ConfigurationError, match="violates a check; the row failed"):
+        claim.complete()
+
+    assert claim.is_settled
+    assert states(jobs) == {"job": "failed"}
+
+
+def test_a_locked_job_is_waited_for_by_hand(store: Locking, jobs: tenure.Jobs) -> None:
+    jobs.enqueue("work", {}, id="job")
+    (claim,) = jobs.claim()
+    store.locked = {"job"}
+    timer = threading.Timer(0.2, store.locked.clear)
+    timer.start()
+
+    claim.extend()
+    store.locked.add("job")
+    threading.Timer(0.2, store.locked.clear).start()
+    claim.complete()
+
+    assert states(jobs) == {"job": "completed"}
+
+
+def test_a_job_that_stays_locked_raises_and_can_be_settled_later(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.client.settling.BUSY_TIMEOUT", 0.05)
+    monkeypatch.setattr("tenure.client.claim.BUSY_TIMEOUT", 0.05)
+    jobs.enqueue("work", {}, id="job")
+    (claim,) = jobs.claim()
+    store.locked = {"job"}
+
+    with pytest.raises(StoreUnavailable, match="another transaction has locked the job"):
+        claim.complete()
+    with pytest.raises(StoreUnavailable, match="another transaction has locked the job"):
+        claim.extend()
+    store.locked = set()
+    claim.complete()
+
+    assert states(jobs) == {"job": "completed"}
+
+
+def test_a_rejected_extension_by_hand_raises_and_the_claim_is_held(store: Locking, jobs: tenure.Jobs) -> None:
+    jobs.enqueue("work", {}, id="job")
+    store.rejections = {"job": Unsettled("violates a check")}
+    (claim,) = jobs.claim()
+
+    with pytest.raises(ConfigurationError, match="the table rejects the extension of the lease"):
+        claim.extend()
+
+    assert not claim.is_lost
+
+
+def test_progress_inside_a_block_does_not_wait_for_a_locked_job(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.client.claim.BUSY_TIMEOUT", 1.0)
+    jobs.enqueue("work", {}, id="job")
+    (claim,) = jobs.claim()
+
+    with claim:
+        store.locked = {"job"}
+        claim.progress(1, of=2)
+        reported, extend_count = claim.lease.progress, store.extend_count
+        store.locked = set()
+
+    # The keeper thread may already have sent the progress again.
+    assert extend_count in (1, 2)
+    assert reported is not None
+    assert (reported.done, reported.of) == (1, 2)
+    assert not claim.is_lost
+
+
+def test_claims_that_stay_locked_at_the_end_of_a_block_are_logged(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tenure.client.settling.BUSY_TIMEOUT", 0.05)
+    jobs.enqueue_many([tenure.NewJob("work", {}), tenure.NewJob("work", {})])
+
+    with jobs.claim(limit=2) as claims:
+        store.locked = {claims[0].id}
+
+    assert [states(jobs)[claim.id] for claim in claims] == ["running", "queued"]
+    assert f"outcome 'released' of job '{claims[0].id}' not recorded" in caplog.text
+
+
+def test_jobs_that_are_busy_once_are_settled_while_others_keep_becoming_busy(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.work_source.MAX_BUSY_DELAY", 0.5)
+    monkeypatch.setattr("tenure.worker.work_source.MIN_BUSY_DELAY", 0.5)
+    store.is_busy_once = True
+    is_over = threading.Event()
+
+    @jobs.task
+    def work() -> None:
+        if not is_over.is_set():
+            work.enqueue()
+
+    work.using(id="first").enqueue()
+    with jobs.worker(concurrency=2):
+        until(lambda: states(jobs)["first"] == "completed")
+        is_over.set()
+
+    assert store.busy_count > 3
+
+
+def test_a_rejected_outcome_is_given_up_when_its_lease_is_lost(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    @jobs.task
+    def work() -> None: ...
+
+    work.using(id="job").enqueue()
+    store.rejections = {"job": Unsettled("no such table", may_retry=True)}
+    store.locked_leases = {"job"}
+
+    summary = jobs.work(drain=True, lease=1)
+
+    assert summary.unrecorded == 1
+    assert "'job' rejected by its table: no such table" in caplog.text
+
+
+class Waiting(Memory):
+    """A store whose wait returns at once, because a due job is locked and no claim gets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = 0
+        self.is_enough = threading.Event()
+
+    def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:  # noqa: ARG002
+        self.waits += 1
+        if self.waits == 12:
+            self.is_enough.set()
+
+
+def test_a_worker_does_not_poll_without_pause_for_a_job_that_stays_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    store = Waiting()
+    jobs = tenure.Jobs("memory://")
+    jobs._open_store = lambda: store  # type: ignore[method-assign]
+    monkeypatch.setattr("tenure.worker.poller.SHORTEST_PAUSE", 0.001)
+    monkeypatch.setattr("tenure.worker.poller.Poller._take_pause", lambda _, seconds: pauses.append(seconds))
+
+    @jobs.task
+    def work() -> None: ...
+
+    with jobs.worker():
+        assert store.is_enough.wait(DEADLINE)
+
+    assert pauses[:4] == [0.001, 0.002, 0.004, 0.008]
+
+
+def test_a_poller_pauses_after_several_wakeups_without_a_job_and_never_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("tenure.worker.poller.Poller._take_pause", lambda _, seconds: pauses.append(seconds))
+    poller = Poller(Waiting(), None, ("work",), lambda: None)
+    for _ in range(MAX_EMPTY_WAKEUPS):
+        poller._wait_for_jobs()
+    at_first = list(pauses)
+    for _ in range(20):
+        poller._wait_for_jobs()
+
+    assert at_first == []
+    assert (pauses[0], pauses[-1]) == (SHORTEST_PAUSE, LONGEST_PAUSE)
+
+
+def test_a_poller_does_not_pause_after_a_claim_that_found_jobs_or_after_a_long_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("tenure.worker.poller.Poller._take_pause", lambda _, seconds: pauses.append(seconds))
+    poller = Poller(Waiting(), None, ("work",), lambda: None)
+    for _ in range(MAX_EMPTY_WAKEUPS):
+        poller._wait_for_jobs()
+    poller.arm(found_jobs=True)
+    for _ in range(MAX_EMPTY_WAKEUPS):
+        poller._wait_for_jobs()
+    after_jobs = list(pauses)
+    # Every wait then counts as a long one.
+    monkeypatch.setattr("tenure.worker.poller.WAIT_STEP", 0.0)
+    poller._wait_for_jobs()
+    poller._wait_for_jobs()
+
+    assert after_jobs == []
+    assert pauses == [SHORTEST_PAUSE]
+
+
+def test_a_locked_job_keeps_its_lease_until_it_is_settled(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Locking, "extend", Memory.extend)
+    runs: list[int] = []
+
+    @jobs.task
+    def work() -> None:
+        runs.append(1)
+
+    work.using(id="job").enqueue()
+    store.locked = {"job"}
+    with jobs.worker(lease=1) as worker:
+        until(lambda: store.busy_count > 0)
+        claimed_until = lease_end_of(jobs, "job")
+        until(lambda: lease_end_of(jobs, "job") > claimed_until + timedelta(seconds=1))
+        store.locked = set()
+        until(lambda: states(jobs)["job"] == "completed")
+
+    assert len(runs) == 1
+    assert worker.summary.lost == 0
+
+
+def test_a_locked_job_that_may_not_start_beside_a_crashed_one_is_released_when_the_lock_is_released(
+    store: Locking, jobs: tenure.Jobs
+) -> None:
+    @jobs.task
+    def work() -> None: ...
+
+    for n in range(2):
+        work.using(id=f"job-{n}", max_crashes=2).enqueue()
+    jobs.claim(limit=2, worker="dead")
+    store.reap(worker="dead")
+    store.locked = {"job-1"}
+
+    with jobs.worker(concurrency=2):
+        until(lambda: states(jobs)["job-0"] == "completed" and store.busy_count > 0)
+        store.locked = set()
+        until(lambda: states(jobs)["job-1"] == "completed")
+
+
+def test_a_locked_job_is_not_settled_again_with_every_other_job(store: Locking, jobs: tenure.Jobs) -> None:
+    @jobs.task
+    def work(n: int) -> None:
+        if n < 300:
+            work.enqueue(n + 1)
+
+    work.using(id="job").enqueue(300)
+    work.enqueue(0)
+    store.locked = {"job"}
+    started_at = ticks()
+    with jobs.worker(concurrency=1):
+        until(lambda: list(states(jobs).values()).count("completed") >= 100)
+        busy_count, elapsed = store.busy_count, ticks() - started_at
+        store.locked = set()
+
+    assert busy_count <= 10 + elapsed / MAX_BUSY_DELAY
+
+
+def new_source() -> WorkSource:
+    memory = Memory()
+    return WorkSource(
+        index=0, store=memory, endpoint=memory, keeper=Keeper(memory.extend), handlers={}, claim_request=request()
+    )
+
+
+class Ticks:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_settlement_of_a_locked_job_is_sent_again_less_and_less_often_until_the_lock_is_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, source, run = Ticks(), new_source(), cast("Run", object())
+    monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
+
+    def delay_of_next_settlement() -> float:
+        deferred_at = clock.now
+        source.unconfirmed = [(run, None)]
+        source.defer_busy([run])
+        while not source.has_request(clock.now):
+            clock.now += MIN_BUSY_DELAY / 2
+        source.unsent.clear()
+        return clock.now - deferred_at
+
+    delays = [delay_of_next_settlement() for _ in range(10)]
+    clock.now += 60
+    later = delay_of_next_settlement()
+
+    assert [round(each / MIN_BUSY_DELAY) for each in delays] == [1, 2, 4, 8, 16, 32, 64, 125, 125, 125]
+    assert round(later / MIN_BUSY_DELAY) == 1
+
+
+def test_a_worker_of_one_slot_that_finds_a_job_each_time_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    jobs = tenure.Jobs("memory://")
+    monkeypatch.setattr("tenure.worker.poller.Poller._take_pause", lambda _, seconds: pauses.append(seconds))
+    done = threading.Semaphore(0)
+
+    @jobs.task
+    def work() -> None:
+        done.release()
+
+    with jobs.worker(concurrency=1):
+        for _ in range(12):
+            work.enqueue()
+            assert done.acquire(timeout=DEADLINE)
+            until(lambda: jobs.stats().total("running") == 0)
+
+    assert pauses == []
+
+
+def test_a_job_that_is_locked_later_does_not_delay_the_settlement_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, source = Ticks(), new_source()
+    monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
+    first, second = cast("Run", object()), cast("Run", object())
+    source.unconfirmed = [(first, None)]
+    source.defer_busy([first])
+    due_at = source.resend_at
+    clock.now += MIN_BUSY_DELAY / 2
+    source.unconfirmed = [(second, None)]
+    source.defer_busy([second])
+
+    assert source.resend_at == due_at
