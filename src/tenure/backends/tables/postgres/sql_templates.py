@@ -118,6 +118,9 @@ class SqlTemplates:
         """Return the fragments that restrict a statement to the keys `:chosen_1` …, or exclude them (`not in`)."""
         columns = [quote_identifier(each.name) for each in self.layout.key]
         chosen = f"{operator} (select {', '.join(self._key_names)} from {self._requested_keys('chosen')})"  # noqa: S608
+        if operator == "in" and len(columns) == 1:
+            # The planner finds a few keys in an array by their index. A subquery makes it scan all due rows in order.
+            chosen = f"= any (cast(:chosen_1 as {KEY_TYPES[self.layout.key[0].base]}[]))"
         return {
             "and_chosen_rows": f"\n  and ({_qualified(self.layout.alias, columns)}) {chosen}",
             "and_chosen_claims": f"\n  and ({_qualified(self.layout.sidecar_alias, columns)}) {chosen}",
