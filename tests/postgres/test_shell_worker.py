@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tenure.backends.postgres import PostgreSQL
+from tenure.client import settling
 from tenure.core.operations import Query
 from tenure.testing.conformance.building import build_completion, build_record, job_of, take
 from tenure.testing.conformance.racing import run_concurrently
@@ -85,7 +86,7 @@ def work_in_python(place: Place, done: Path) -> None:
             for each in taken:
                 lines.write(f"{each.id} {each.job.fence} python\n")
                 lines.flush()
-        store.settle([build_completion(each) for each in taken])
+        settling.settle(store, [build_completion(each) for each in taken])
     store.close()
 
 
