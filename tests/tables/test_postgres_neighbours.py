@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
 
-from tenure.backends.tables.postgres import PostgresTable
+from tenure.backends.tables.postgres import PostgresTable, bound_table, sql_templates
+from tenure.backends.tables.postgres.catalogue import read_catalogue
+from tenure.backends.tables.postgres.statements import build_statement
 from tenure.core.job import State
 from tenure.core.operations import BUSY, Extension, HoldStatus, Move, Query, Settled, Unsettled
 from tenure.errors import ConfigurationError, StoreUnavailable
@@ -393,6 +396,36 @@ def test_an_error_is_cut_to_the_length_of_its_column_and_kept_whole_in_the_histo
     assert stored.startswith("[… cut]\n")
     assert stored.endswith("\nValueError: no such customer")
     assert job_of(table, "1").errors == [error]
+
+
+def test_errors_are_cut_to_a_column_that_was_made_shorter(shop: Shop) -> None:
+    shop.execute("alter table S.orders add last_error varchar(60)")
+    table = shop.fit(columns={"state": "status", "error": "last_error"})
+    first, second = take(table, limit=2)
+    shop.execute("alter table S.orders alter last_error type varchar(20)")
+
+    settled = table.settle([build_failure(each, 50 * "x", final=True) for each in (first, second)])
+
+    assert settled == [True, True]
+    assert shop.execute("select distinct length(last_error) from S.orders where id <= 2") == [(20,)]
+
+
+@pytest.mark.parametrize(("raised", "reads"), [("raise 'frozen'", 0), ("perform 1 / 0", 1)])
+def test_a_rejected_row_costs_no_new_statements(
+    shop: Shop, mode: str, table: PostgresTable, monkeypatch: pytest.MonkeyPatch, raised: str, reads: int
+) -> None:
+    reject(shop, mode, "old.id in (1, 2) and new.STATE = 'completed'", raised)
+    first, second = take(table, limit=2)
+    table.settle([build_completion(first)])
+    read, build = Mock(wraps=read_catalogue), Mock(wraps=build_statement)
+    monkeypatch.setattr(bound_table, "read_catalogue", read)
+    monkeypatch.setattr(sql_templates, "build_statement", build)
+
+    (settled,) = table.settle([build_completion(second)])
+
+    assert rejected(settled).is_failed
+    assert read.call_count == reads
+    assert build.call_count == 0
 
 
 def test_a_lease_is_rounded_up_in_a_column_of_whole_seconds(shop: Shop, clock: Clock) -> None:

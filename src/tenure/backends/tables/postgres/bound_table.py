@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import psycopg
+
 from tenure.backends.postgres.database import Database, Execute
 from tenure.backends.postgres.encoding import Value
 from tenure.backends.postgres.errors import rejections_raised
@@ -29,6 +31,7 @@ class BoundTable:
         self.spec = spec
         self._params = param_values(spec)
         self._templates: SqlTemplates | None = None
+        self._is_current = False
 
     def read_layout(self) -> Layout:
         """Read the layout from the catalogue, without checking it."""
@@ -37,11 +40,14 @@ class BoundTable:
     @property
     def templates(self) -> SqlTemplates:
         """The statements on the table. Raise if the table is not usable."""
-        if self._templates is None:
+        templates = self._templates
+        if templates is None or not self._is_current:
             layout = self.read_layout()
-            reject_unusable(layout)
-            self._templates = SqlTemplates(layout)
-        return self._templates
+            if templates is None or layout.catalogue != templates.layout.catalogue:
+                reject_unusable(layout)
+                templates = self._templates = SqlTemplates(layout)
+            self._is_current = True
+        return templates
 
     @property
     def layout(self) -> Layout:
@@ -55,8 +61,8 @@ class BoundTable:
         return RowReader(self.layout)
 
     def invalidate(self) -> None:
-        """Read the layout again on next use."""
-        self._templates = None
+        """Read the layout again on next use; build the statements again if it has changed."""
+        self._is_current = False
 
     def build_query(
         self, operation: str, name: str, values: Mapping[str, Value], extra_fragments: Mapping[str, str] | None = None
@@ -103,7 +109,8 @@ class BoundTable:
                 f"{self.spec.display_name}; run `tenure doctor`"
             ):
                 return action()
-        except StatementRejected:
-            # The table may have changed since its layout was read.
-            self.invalidate()
+        except StatementRejected as exc:
+            # The table may have changed since its layout was read; a constraint or trigger is not part of the layout.
+            if exc.is_invalid or isinstance(exc.__cause__, psycopg.DataError):
+                self.invalidate()
             raise
