@@ -11,7 +11,17 @@ from psycopg.errors import ProgramLimitExceeded, QueryCanceled, SerializationFai
 from tenure.backends.postgres import PostgreSQL
 from tenure.backends.postgres.batch_limit import BatchLimit
 from tenure.core.job import State
-from tenure.core.operations import BUSY, ClaimRequest, Extension, HoldStatus, Move, Query, Settled, Unsettled
+from tenure.core.operations import (
+    BUSY,
+    LARGEST_BATCH,
+    ClaimRequest,
+    Extension,
+    HoldStatus,
+    Move,
+    Query,
+    Settled,
+    Unsettled,
+)
 from tenure.errors import SchemaOutdated, StoreUnavailable
 from tenure.testing.conformance.building import (
     build_completion,
@@ -146,22 +156,28 @@ class Server:
 
     def __init__(self, room: int, cause: Exception) -> None:
         self.room = room
+        self.due = LARGEST_BATCH
         self.limits: list[int] = []
         self._cause = cause
 
-    def send(self, request: ClaimRequest) -> int:
+    def send(self, request: ClaimRequest) -> range:
         self.limits.append(request.limit)
         if request.limit > self.room:
             raise StoreUnavailable("the response is too large") from self._cause
-        return request.limit
+        return range(min(request.limit, self.due))
+
+
+def response_to(limit: BatchLimit, server: Server, most: int) -> int:
+    """Send a request for at most this number of jobs; return the number of jobs in the response."""
+    return len(limit.run(request(limit=most), server.send, lambda jobs: jobs))
 
 
 def test_a_response_that_is_too_large_is_requested_again_with_half_of_the_jobs() -> None:
     limit, server = BatchLimit(timeout=10), Server(300, ProgramLimitExceeded())
 
-    first = limit.run(request(limit=1_000), server.send)
+    first = response_to(limit, server, 1_000)
     server.room = 1_000
-    later = [limit.run(request(limit=1_000), server.send) for _ in range(3)]
+    later = [response_to(limit, server, 1_000) for _ in range(3)]
 
     assert (first, server.limits[:3]) == (250, [1_000, 500, 250])
     assert later == [500, 1_000, 1_000]
@@ -172,8 +188,8 @@ def test_a_response_that_takes_too_long_is_half_as_large_at_the_next_request() -
 
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            limit.run(request(limit=20), server.send)
-    landed = limit.run(request(limit=20), server.send)
+            response_to(limit, server, 20)
+    landed = response_to(limit, server, 20)
 
     assert (landed, server.limits) == (5, [20, 10, 5])
 
@@ -181,8 +197,21 @@ def test_a_response_that_takes_too_long_is_half_as_large_at_the_next_request() -
 def test_a_slow_response_is_not_made_larger() -> None:
     limit, server = BatchLimit(timeout=0.0), Server(5, ProgramLimitExceeded())
 
-    assert [limit.run(request(limit=8), server.send) for _ in range(3)] == [4, 4, 4]
+    assert [response_to(limit, server, 8) for _ in range(3)] == [4, 4, 4]
     assert server.limits == [8, 4, 4, 4]
+
+
+def test_a_response_with_few_jobs_is_not_made_larger() -> None:
+    limit, server = BatchLimit(timeout=10), Server(5, QueryCanceled())
+    with pytest.raises(StoreUnavailable):
+        response_to(limit, server, 8)
+    server.due = 0
+
+    few = [response_to(limit, server, 8) for _ in range(3)]
+    server.due = 8
+
+    assert few == [0, 0, 0]
+    assert response_to(limit, server, 8) == 4
 
 
 def test_a_lookup_by_ids_is_whole_although_responses_are_limited(store: PostgreSQL) -> None:
@@ -196,7 +225,7 @@ def test_a_lookup_by_ids_is_whole_although_responses_are_limited(store: PostgreS
 
 def test_one_job_that_is_too_large_is_an_error() -> None:
     with pytest.raises(StoreUnavailable):
-        BatchLimit(timeout=10).run(request(limit=4), Server(0, ProgramLimitExceeded()).send)
+        response_to(BatchLimit(timeout=10), Server(0, ProgramLimitExceeded()), 4)
 
 
 def test_a_queued_job_that_holds_the_key_of_a_joined_enqueue_is_not_claimed_before_the_commit(

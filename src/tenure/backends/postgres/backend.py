@@ -75,7 +75,7 @@ class PostgreSQL:
         return scheduled
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        return self._batch_limit.run(request, partial(claim.claim, self.database))
+        return self._batch_limit.run(request, partial(claim.claim, self.database), lambda claimed: claimed.jobs)
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return claim.extend(self.database, extensions)
@@ -97,7 +97,7 @@ class PostgreSQL:
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
         try:
             with self._rejections_raised():
-                return self._batch_limit.run(request, partial(self._exchange, settlements))
+                return self._batch_limit.run(request, partial(self._exchange, settlements), lambda both: both[1].jobs)
         except StatementRejected:
             return self.settle(settlements), self.claim(request)
 
@@ -154,7 +154,7 @@ class PostgreSQL:
     def find(self, query: Query) -> Page:
         if query.ids is not None:
             return read.find(self.database, query)
-        return self._batch_limit.run(query, partial(read.find, self.database))
+        return self._batch_limit.run(query, partial(read.find, self.database), lambda page: page.jobs)
 
     def stats(self) -> Stats:
         return read.stats(self.database)

@@ -1,7 +1,7 @@
 """Limit the number of jobs in one response: jobs with large rows or histories do not fit together."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import replace
 from typing import TypeVar
 
@@ -17,13 +17,16 @@ FAST_FRACTION = 0.25
 
 
 class BatchLimit:
-    """Halved after a response that was too large or took too long; doubled after a fast one."""
+    """Halved after a response that was too large or took too long; doubled after a full response that was fast.
+
+    A response with fewer jobs says nothing: the server may still hold the locks of a request that took too long.
+    """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._most = LARGEST_BATCH
 
-    def run(self, request: Q, send: Callable[[Q], R]) -> R:
+    def run(self, request: Q, send: Callable[[Q], R], jobs_of: Callable[[R], Sized]) -> R:
         """Send a request for at most as many jobs as fit into a response. Repeat it if the response was too large."""
         while True:
             limited = request if request.limit <= self._most else replace(request, limit=self._most)
@@ -37,6 +40,7 @@ class BatchLimit:
                 if not is_too_large(exc):
                     raise
             else:
-                if limited.limit == self._most and time.monotonic() - started_at < FAST_FRACTION * self._timeout:
+                is_fast = time.monotonic() - started_at < FAST_FRACTION * self._timeout
+                if is_fast and len(jobs_of(response)) == self._most:
                     self._most = min(2 * self._most, LARGEST_BATCH)
                 return response

@@ -40,7 +40,7 @@ class PostgresRowBatches:
             rows = claim.read_taken(self._bound_table, limited, taken)
             return batch.read_settled(settled), replace(rows, unreaped=unreaped)
 
-        return self._batch_limit.run(request, send)
+        return self._batch_limit.run(request, send, lambda both: both[1].jobs)
 
     def take(self, request: ClaimRequest, keys: Sequence[KeyTexts], already_taken: int) -> Taken[KeyTexts]:
         query = claim.take_rows_query(self._bound_table, request, keys, already_taken)
