@@ -465,8 +465,15 @@ def test_only_the_selected_columns_and_the_key_are_read(shop: Shop, mode: str) -
 
 
 def test_a_selected_column_that_does_not_exist_is_rejected(shop: Shop, mode: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"select: .* has no column 'sourc'; did you mean 'source'"):
-        shop.fit(**MODES[mode], select="sourc").stats()
+    table = shop.open(**MODES[mode], select="sourc")
+    tables = "select table_name, column_name from information_schema.columns where table_schema = %s order by 1, 2"
+    before = shop.execute(tables, shop.schema)
+
+    for action in (table.stats, table.migrate):
+        with pytest.raises(ConfigurationError, match=r"select: .* has no column 'sourc'; did you mean 'source'"):
+            action()
+
+    assert shop.execute(tables, shop.schema) == before
 
 
 def test_rows_that_nobody_reaped_for_minutes_are_stuck(table: PostgresTable, clock: Clock) -> None:
@@ -539,6 +546,18 @@ def test_missing_rights_raise_and_reject_no_row(shop: Shop) -> None:
         table = shop.open(url=url, **MODES["mapped"])
         with pytest.raises(ConfigurationError, match="lacks rights"):
             table.settle([build_completion(taken)])
+
+
+def test_a_function_raises_missing_rights(shop: Shop) -> None:
+    shop.fit(**MODES["mapped"]).migrate(functions=True)
+    rights = "grant usage on schema S to R; grant select on S.orders to R"
+
+    with (
+        as_role(Place(shop.url, shop.schema), rights) as url,
+        psycopg.connect(url) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute(shop.named("select id from S.claim_orders(1)").encode())
 
 
 def test_a_claim_whose_token_holds_rows_returns_them_although_a_reap_is_rejected(
@@ -683,14 +702,52 @@ def test_a_function_claims_rows_although_another_row_cannot_be_reaped(shop: Shop
     assert claimed == [(2,), (3,)]
 
 
-def test_a_function_claims_rows_although_a_trigger_skips_another(shop: Shop, mode: str) -> None:
+@pytest.mark.parametrize("action", [RAISE, IGNORE], ids=["rejected", "skipped"])
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_function_claims_rows_behind_many_that_cannot_be_claimed(
+    shop: Shop, mode: str, action: str, limit: int
+) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    shop.execute("insert into S.orders (id, source) select n, 'x' from generate_series(-20, 0) n")
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id <= 1", action, event)
+
+    claimed = [shop.execute(f"select id from S.claim_orders({limit})") for _ in range(2)]
+
+    assert claimed == [[(n,) for n in range(first, first + limit)] for first in (2, 2 + limit)]
+
+
+def test_a_function_names_the_row_that_cannot_be_claimed_and_does_not_lock_the_others(shop: Shop, mode: str) -> None:
     shop.fit(**MODES[mode]).migrate(functions=True)
     event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
-    reject(shop, mode, f"{row}.id = 1", IGNORE, event)
+    reject(shop, mode, f"{row}.id = 1", event=event)
+    told: list[str | None] = []
 
-    claimed = shop.execute("select id from S.claim_orders(2)")
+    with psycopg.connect(shop.url) as connection:
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        first = connection.execute(shop.named("select id from S.claim_orders(1)").encode()).fetchall()
+        meanwhile = shop.execute("select id from S.claim_orders(2)")
 
-    assert claimed == [(2,), (3,)]
+    assert (first, meanwhile) == ([(2,)], [(3,), (4,)])
+    assert told == ['row ["1"] not claimed: order 1 is frozen']
+
+
+@pytest.mark.parametrize("is_expired", [False, True], ids=["claim", "reap"])
+def test_a_function_raises_a_serialization_failure(shop: Shop, mode: str, *, is_expired: bool) -> None:
+    table = shop.fit(**MODES[mode])
+    table.migrate(functions=True)
+    home, _ = HOMES[mode]
+    lease = "leased_until" if mode == "sidecar" else "tenure_leased_until"
+    taken = take(table, limit=ROWS)
+    table.settle([] if is_expired else [build_release(each) for each in taken])
+    shop.execute(f"update {home} set {lease} = {lease} - interval '1 day'")
+
+    with psycopg.connect(shop.url) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute(shop.named("select from S.orders").encode())
+        shop.execute(f"update {home} set {lease} = {lease} - interval '1 day'")
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            connection.execute(shop.named("select id from S.claim_orders(1)").encode())
 
 
 def test_a_row_that_cannot_be_claimed_is_not_tried_again_at_once(

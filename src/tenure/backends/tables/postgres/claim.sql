@@ -147,8 +147,7 @@ from (
   select {key_of_row} as key
   {due}{and_chosen_rows}
   order by {row_claim_order}
-  limit :limit
-  for no key update skip locked
+  limit :limit{lock_due_rows}
 ) first;
 
 -- name: held

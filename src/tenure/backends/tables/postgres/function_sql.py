@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from tenure.backends.postgres.errors import INVALID_STATEMENT_CLASSES, SERVER_ERROR_CLASSES
 from tenure.backends.postgres.settings import PLANNER
 from tenure.backends.protocol import SWEEP
 from tenure.backends.shared.sql_files import raw_statements
@@ -14,7 +15,6 @@ from tenure.backends.tables.postgres.params import encode
 from tenure.backends.tables.postgres.settle import LANDED, PREVENTED
 from tenure.backends.tables.postgres.sql_templates import WAITING_FRAGMENTS, SqlTemplates
 from tenure.backends.tables.postgres.statements import build_statement
-from tenure.backends.tables.row_isolation import MOST_CLAIM_ROUNDS
 from tenure.core import checks, operations, payload
 from tenure.core.operations import HoldStatus, Move
 from tenure.core.table.condition import substitute_values
@@ -23,6 +23,8 @@ from tenure.core.transitions import RULES
 
 STATEMENTS = {
     "take": ("claim", "take"),
+    "take chosen": ("claim", "take"),
+    "due keys": ("claim", "due keys"),
     "reap": ("reap", "expired"),
     "reap chosen": ("reap", "expired"),
     "expired keys": ("reap", "expired keys"),
@@ -57,14 +59,14 @@ class FunctionSql:
 
     def _shared_fragments(self) -> dict[str, Any]:
         layout, statements = self._layout, {}
-        choices = {
-            "take": self._templates.choice_fragments("not in"),
-            "reap chosen": self._templates.choice_fragments("in"),
-        }
-        more_fragments = {"texts": "cast(null as json)", **WAITING_FRAGMENTS}
+        chosen = self._templates.choice_fragments("in")
+        # Functions return the row in its own types, not as text. They run in the transaction of the caller: it would
+        # keep the locks of all due rows.
+        more_fragments = {"texts": "cast(null as json)", "lock_due_rows": "", **WAITING_FRAGMENTS}
         for name, (operation, statement) in STATEMENTS.items():
-            # Functions return the row in its own types, not as text.
-            text = self._templates.text(operation, statement, {**more_fragments, **choices.get(name, {})})
+            text = self._templates.text(
+                operation, statement, {**more_fragments, **chosen} if name.endswith("chosen") else more_fragments
+            )
             statements[name] = _replace_values(text).replace("\n", "\n  ")
         columns = self._returned_columns()
         free = _unused_names({name for name, _ in columns}, ("fence", "token"), "claim")
@@ -93,12 +95,9 @@ class FunctionSql:
                 f"\n  key_{n} {KEY_TYPES[column.base]}[];" for n, column in enumerate(layout.key, start=1)
             ),
             "chosen_keys": "".join(
-                f"\n  chosen_{n} {KEY_TYPES[column.base]}[] := '{{}}';" for n, column in enumerate(layout.key, start=1)
+                f"\n  chosen_{n} {KEY_TYPES[column.base]}[];" for n, column in enumerate(layout.key, start=1)
             ),
-            "add_missed_keys": "\n    ".join(
-                ADD_MISSED_KEYS.format(n=n, index=n - 1, type=KEY_TYPES[column.base])
-                for n, column in enumerate(layout.key, start=1)
-            ),
+            "choose_key": self._choose_key(),
             "key_arrays": ", ".join(
                 f"array_agg(cast(found.key_{n} as {KEY_TYPES[column.base]}))"
                 for n, column in enumerate(layout.key, start=1)
@@ -108,27 +107,29 @@ class FunctionSql:
 
     def _reap_block(self, statements: Mapping[str, str]) -> str:
         """Return the block that reaps expired claims: all at once, or one by one if the table rejects one of them."""
-        key_types = [KEY_TYPES[column.base] for column in self._layout.key]
-        numbers = range(1, len(key_types) + 1)
-        choose = "".join(
-            f"\n        tenure_call.chosen_{n} := array[cast(tenure_call.expired_key ->> {n - 1} as {type})];"
-            for n, type in zip(numbers, key_types, strict=True)
-        )
-        forget = "".join(f"\n    tenure_call.chosen_{n} := '{{}}';" for n in numbers)
         return f"""begin
     {statements["reap"]} into tenure_call.answer;
     {COUNT_REAPED}
   exception when others then
-    {statements["expired keys"]} into tenure_call.expired;
-    for tenure_call.expired_key in select row.key from json_array_elements(tenure_call.expired) as row (key) loop
-      begin{choose}
+    {RAISE_SERVER_ERROR}
+    {statements["expired keys"]} into tenure_call.keys;
+    for tenure_call.key in select row.key from json_array_elements(tenure_call.keys) as row (key) loop
+      begin
+        {self._choose_key()}
         {statements["reap chosen"]} into tenure_call.answer;
         {COUNT_REAPED}
       exception when others then
-        raise warning 'row % not reaped: %', tenure_call.expired_key, sqlerrm;
+        raise warning 'row % not reaped: %', tenure_call.key, sqlerrm;
       end;
-    end loop;{forget}
+    end loop;
   end;"""  # noqa: S608 - statements of our own
+
+    def _choose_key(self) -> str:
+        """Return the assignments that restrict the next statement to the row `tenure_call.key`."""
+        return "\n        ".join(
+            f"tenure_call.chosen_{n} := array[cast(tenure_call.key ->> {n - 1} as {KEY_TYPES[column.base]})];"
+            for n, column in enumerate(self._layout.key, start=1)
+        )
 
     def _function_fragments(self, function_name: str, used_names: Sequence[str]) -> dict[str, str]:
         """Return the fragments that depend on the names of the function and its parameters."""
@@ -237,11 +238,11 @@ def _constant_fragments(spec: TableSpec) -> dict[str, Any]:
         **rules,
         "quote": BODY_QUOTE,
         "raise_invalid": "raise exception using errcode = 'invalid_parameter_value', message =",
+        "raise_server_error": RAISE_SERVER_ERROR,
         "check_snapshot": CHECK_SNAPSHOT,
         "check_lease": CHECK_LEASE.format(shortest=operations.SHORTEST_LEASE, longest=operations.LONGEST_LEASE),
         "lease": f"{spec.lease:.15g}",
         "sweep": SWEEP,
-        "most_rounds": MOST_CLAIM_ROUNDS,
         "largest_batch": operations.LARGEST_BATCH,
         "name_form": f"^[^[:cntrl:]]{{1,{checks.LONGEST_NAME}}}$",
         "longest_name": checks.LONGEST_NAME,
@@ -269,12 +270,11 @@ tenure_call.reaped := tenure_call.reaped + (
       select count(*) from json_array_elements(tenure_call.answer) as row (claim) where cast(row.claim ->> 4 as boolean)
     );"""
 
-ADD_MISSED_KEYS = """\
-tenure_call.chosen_{n} := tenure_call.chosen_{n} || array(
-      select cast(row.key ->> {index} as {type})
-      from json_array_elements(tenure_call.answer -> 1) as row (key)
-    );"""
-"""Avoid the rows that the last round of a claim did not get."""
+RAISE_SERVER_ERROR = f"""\
+if sqlstate ~ '^({"|".join([*SERVER_ERROR_CLASSES, *INVALID_STATEMENT_CLASSES])})' then
+      raise;
+    end if;"""
+"""Raise an error that says nothing about a single row."""
 
 CHECK_LEASE = """\
 if tenure_call.lease_seconds is null or tenure_call.lease_seconds not between {shortest:g} and {longest:g} then

@@ -28,8 +28,8 @@ declare
   had integer := 0;
   "limit" integer := {sweep};
   answer json;
-  expired json;
-  expired_key json;
+  keys json;
+  key json;
   reaped integer := 0;{chosen_keys}{variables}
 begin
   if tenure_call.wanted is null or tenure_call.wanted not between 1 and {largest_batch} then
@@ -43,14 +43,31 @@ begin
   end if;
   {check_lease}
   {reap}
-  for round in 1..{most_rounds} loop
-    tenure_call."limit" := tenure_call.wanted - tenure_call.had;
+  begin
+    tenure_call."limit" := tenure_call.wanted;
     {sql[take]} into tenure_call.answer;
-    exit when cast(tenure_call.answer ->> 0 as boolean);
-    tenure_call.had := tenure_call.had + json_array_length(tenure_call.answer -> 2);
-    exit when json_array_length(tenure_call.answer -> 1) = 0 or tenure_call.had >= tenure_call.wanted;
-    {add_missed_keys}
-  end loop;
+    tenure_call.had := json_array_length(tenure_call.answer -> 2);
+  exception when others then
+    {raise_server_error}
+    tenure_call.answer := null;
+  end;
+  if tenure_call.answer is null or json_array_length(tenure_call.answer -> 1) > 0 then
+    -- The table rejected a row, or the claim did not get a row: claim one by one.
+    tenure_call."limit" := {largest_batch};
+    {sql[due keys]} into tenure_call.keys;
+    tenure_call."limit" := 1;
+    for tenure_call.key in select row.key from json_array_elements(tenure_call.keys) as row (key) loop
+      exit when tenure_call.had >= tenure_call.wanted;
+      begin
+        {choose_key}
+        {sql[take chosen]} into tenure_call.answer;
+        exit when cast(tenure_call.answer ->> 0 as boolean);
+        tenure_call.had := tenure_call.had + json_array_length(tenure_call.answer -> 2);
+      exception when others then
+        raise warning 'row % not claimed: %', tenure_call.key, sqlerrm;
+      end;
+    end loop;
+  end if;
   return query
   select {row_columns}, cast(job.fence as bigint), tenure_call.token
   from ({jobs}) job
@@ -225,8 +242,8 @@ declare
   token text;
   had integer := 0;
   answer json;
-  expired json;
-  expired_key json;
+  keys json;
+  key json;
   reaped integer := 0;{chosen_keys}{constants}
 begin
   if tenure_call."limit" is null or tenure_call."limit" not between 1 and {sweep} then

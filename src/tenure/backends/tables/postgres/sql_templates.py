@@ -209,6 +209,7 @@ class SqlTemplates:
             "when_rejected": "",
             "and_rejection": "",
             "or_rejected": "",
+            "lock_due_rows": "\n  for no key update skip locked",
             "skip_locked": " skip locked",
             "claim_keys": ", ".join(
                 f"cast(claim.value -> 'key' ->> {number} as {KEY_TYPES[each.base]}){each.collate_clause} as "
