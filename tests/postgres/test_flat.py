@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.core.operations import Purge, Query
+from tenure.core.operations import Extension, Purge, Query
 from tenure.testing.conformance.building import (
     Taken,
     as_taken,
@@ -142,6 +142,22 @@ def test_what_is_lost_or_was_settled_before_is_looked_up_at_the_same_cost(both: 
 
     few, many = costs
     assert many <= few * DEEPER + OTHERS
+
+
+@pytest.mark.parametrize("held", [100, 0], ids=["held", "lost"])
+def test_an_extension_touches_no_more_pages_whether_the_claims_are_held_or_lost(
+    both: tuple[Filled, Filled], held: int
+) -> None:
+    costs = []
+    for each in both:
+        taken = claim(each.store, 100)
+        each.store.settle([build_completion(one) for one in taken[held:]])
+        extensions = [Extension(hold=one.hold, lease=A_LONG_LEASE) for one in taken]
+        costs.append(each.cost(lambda store: store.extend(extensions)))  # noqa: B023
+
+    few, many = costs
+    assert many <= few * DEEPER + OTHERS
+    assert many <= 60 + 60 * len(taken)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ POSTGRES_GUARDS = [
     Guard("no progress keeps what was there", "extend.sql", "coalesce(cast(held.progress as json), job.progress)", "cast(held.progress as json)"),
     Guard("jobs are locked before they are looked at", "settle.sql", "  order by id\n  for update\n", "  order by id\n"),
     Guard("jobs are locked in one order", "settle.sql", "  order by id\n  for update\n", "  for update\n"),
-    Guard("settlements go by the primary key", "fragments.sql", "where job.id = requested.id\noffset 0\n", "where job.id = requested.id\n"),
     Guard("the fence rises with each claim", "claim.sql", "fence = job.fence + 1", "fence = 1"),
     Guard("attempts are counted at the claim", "claim.sql", "    attempts = job.attempts + 1,\n", ""),
     Guard("no progress of an earlier claim", "claim.sql", "    started_at = {now},\n    progress = null\n", "    started_at = {now}\n"),
