@@ -46,7 +46,10 @@ def has_worked_on(table: PostgresTable, connection: Connection, schema: str, tak
 
 
 def drain(table: PostgresTable, connection: Connection, schema: str) -> None:
-    """Work until no rows are left."""
+    """Work on command until no rows are left."""
+    table.stats()
+    say(["ready"])
+    sys.stdin.readline()
     while True:
         taken = claimed(table, limit=5)
         say([each.id for each in taken])

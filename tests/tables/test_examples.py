@@ -162,7 +162,7 @@ def test_executions_are_done_once_each_by_whoever_is_left_and_the_urgent_ones_fi
 ) -> None:
     """Slow: three processes start, and the lease of a killed process expires."""
     monkeypatch.setenv("LEASE", "3")
-    run("executions.py", "add", "60")
+    run("executions.py", "add", "300")
     programs = [start(EXAMPLES / "executions.py", "run") for _ in range(3)]
     assert programs[0].stdout is not None
     programs[0].stdout.readline()
@@ -178,7 +178,7 @@ def test_executions_are_done_once_each_by_whoever_is_left_and_the_urgent_ones_fi
         ).fetchone()
         workers = {worker for (worker,) in db.execute("select distinct worker_id from outputs")}
     assert codes == [-signal.SIGKILL, 0, 0]
-    assert outputs == (60, 60)
-    assert states == [("completed", 60)]
+    assert outputs == (300, 300)
+    assert states == [("completed", 300)]
     assert first == (2,)
     assert workers <= {f"worker_{program.pid}" for program in programs}

@@ -17,7 +17,7 @@ from tests.tables.postgres_hands import LEASE, MODES, claimed, has_worked_on
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
 from tests.tiers import first_in_all_tiers, only_in_all
 
-ROWS, KILLED, LEFT = 100, 3, 2
+ROWS, KILLED, LEFT = 200, 3, 2
 PATIENCE = 120
 
 
@@ -46,6 +46,12 @@ def heard(process: "subprocess.Popen[str]") -> list[object]:
     return found
 
 
+def tell(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    process.stdin.write("go on\n")
+    process.stdin.flush()
+
+
 @pytest.mark.parametrize("mode", first_in_all_tiers(MODES))
 def test_each_row_has_one_output_whoever_is_killed_meanwhile(shop: Shop, mode: str) -> None:
     """Slow: processes are killed and replaced, and leases expire."""
@@ -53,6 +59,10 @@ def test_each_row_has_one_output_whoever_is_killed_meanwhile(shop: Shop, mode: s
     table = shop.fit(where="true", max_attempts=None, max_crashes=1_000, **MODES[mode])
     with ExitStack() as stack:
         hands = [stack.enter_context(hand(shop, "drain", mode)) for _ in range(KILLED + LEFT)]
+        for each in hands:
+            heard(each)
+        for each in hands:
+            tell(each)
 
         for each in hands[:KILLED]:
             while not heard(each):

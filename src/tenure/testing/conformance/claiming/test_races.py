@@ -237,7 +237,9 @@ def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(harness: ClaimingHarness)
     is_over = threading.Event()
 
     def read() -> None:
-        while not is_over.is_set():
+        is_last = False
+        while not is_last:
+            is_last = is_over.is_set()
             seen.add(reader.stats().total("cancelled") % 20)
 
     def move() -> None:
