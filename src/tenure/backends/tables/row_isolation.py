@@ -221,7 +221,7 @@ class _Round(Generic[K]):
         self.rejected: dict[K, StatementRejected] = {}
 
     def take(self, keys: Sequence[K]) -> list[K]:
-        """Claim these rows; return the keys of those that were not claimed."""
+        """Claim rows by key; return the keys that were not claimed."""
         if self.was_held:
             return []
         taken = self._batches.take(self._request, keys, len(self.jobs))

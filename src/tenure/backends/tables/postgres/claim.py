@@ -19,7 +19,7 @@ def take_query(bound_table: BoundTable, request: ClaimRequest, avoided: Sequence
 def take_rows_query(
     bound_table: BoundTable, request: ClaimRequest, keys: Sequence[KeyTexts], already_taken: int
 ) -> BoundQuery:
-    """Return the query that claims those of these rows that are due."""
+    """Return the query that claims the due rows among the given keys."""
     values = {**_take_values(request), "limit": len(keys), "had": already_taken}
     return bound_table.build_choice_query("claim", "take", values, chosen=keys)
 

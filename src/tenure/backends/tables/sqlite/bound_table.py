@@ -23,7 +23,7 @@ REJECTION_CODES = WRITE_REJECTION_CODES | {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_
 """SQLite codes of a statement that fails because of its text or its values, and will fail again."""
 
 MOST_ERRORS_LISTED = 3
-"""Maximum number of errors that one message lists."""
+"""Maximum number of errors in one message."""
 
 
 class BoundTable:

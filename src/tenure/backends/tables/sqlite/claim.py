@@ -39,7 +39,7 @@ def claim(
 def take(
     write: WriteTransaction, layout: Layout, request: ClaimRequest, keys: Sequence[KeyValues], already_taken: int
 ) -> Taken[KeyValues]:
-    """Take those of these rows that are due, for a token that holds `already_taken` other rows."""
+    """Claim the due rows among the given keys, for a token that holds `already_taken` other rows."""
     held = held_keys(write, layout, request.token)
     if len(held) > already_taken:
         return Taken(jobs=_read_jobs(write, layout, held), was_held=True)
