@@ -7,7 +7,8 @@ from itertools import count
 import psycopg
 
 from tenure.backends.postgres import PostgreSQL
-from tenure.testing.conformance.building import as_taken, build_completion, request
+from tenure.core.operations import LARGEST_BATCH, Extension
+from tenure.testing.conformance.building import as_taken, build_completion, request, take
 from tests.postgres.crowd import Crowd
 from tests.postgres.stores import Place
 from tests.tiers import only_in_all
@@ -81,3 +82,22 @@ def test_without_a_hint_the_dead_entries_are_walked(place: Place) -> None:
     costs = costs_with_a_snapshot_held(place, 3, every(1))
 
     assert costs[-1] > 1.1 * costs[0]
+
+
+def test_a_lost_claim_is_looked_up_by_its_id_while_a_snapshot_keeps_the_entries_of_finished_jobs(
+    place: Place,
+) -> None:
+    store = place.open("&connections=1")
+    store.migrate()
+    Crowd(queued=10 * LARGEST_BATCH).fill(place)
+
+    with snapshot_held(place):
+        for _ in range(10):
+            taken = take(store, limit=LARGEST_BATCH)
+            store.settle([build_completion(each) for each in taken])
+        extension = Extension(hold=taken[0].hold, lease=60)
+        store.extend([extension])
+        pages = place.buffers(store, lambda: store.extend([extension]))
+    store.close()
+
+    assert pages <= 40

@@ -76,13 +76,14 @@ job.finished_at, job.sequence
   where not exists (select from {schema}.paused where paused.queue = lane.queue)
 
 -- name: by_id
--- The requested job. With a lock, the planner uses the primary key and not the indexes of tokens and leases, which may be
--- full of dead entries: it does not move conditions into a subquery that locks rows.
+-- The requested job. `offset 0` makes the planner use the primary key: the indexes of tokens and leases may be full of
+-- dead entries.
 select
   job.ctid, job.sequence, job.queue, job.state, job.fence, job.token, job.worker, job.run_at, job.started_at,
   job.attempts, job.max_attempts, job.crashes, job.endings, job.cancel_requested
 from {schema}.jobs job
 where job.id = requested.id
+offset 0
 
 -- name: moved_columns
 -- The columns that move unchanged to `finished` …
