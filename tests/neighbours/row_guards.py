@@ -46,6 +46,7 @@ create table {schema}.members (
   last_error varchar(255)
 );
 create index members_open on {schema}.members (id) where not is_done;
+create table {schema}.customers (id bigint primary key);
 create function {schema}.is_done(kind text) returns boolean language plpgsql as $$
 begin
   if kind like 'unknown_if_done%%' then
@@ -69,6 +70,7 @@ select
   case kind when 'wide' then repeat('x', 2000000) end
 from unnest(cast(%s as bigint[]), cast(%s as text[])) as new (id, kind)
 """
+POSTGRES_CUSTOMERS = "insert into {schema}.customers select id from {schema}.members where kind like 'blocked%'"
 
 POSTGRES_GUARD = """
 create function {schema}.guard() returns trigger language plpgsql as $$
@@ -76,7 +78,13 @@ declare
   kind text := (select member.kind from {schema}.members member where member.id = new.id);
   was text := case when tg_op = 'UPDATE' then old.{state} else '{queued}' end;
 begin
-  if was <> '{running}' and new.{state} = '{running}' and kind = 'refuses_claim' then
+  if was <> '{running}' and new.{state} = '{running}' and kind = 'blocked_claim' then
+    perform from {schema}.customers where id = new.id for update;
+  elsif was = '{running}' and new.{state} <> '{running}' and kind = 'blocked_end' then
+    perform from {schema}.customers where id = new.id for update;
+  elsif was = '{running}' and new.{state} = '{completed}' and kind = 'denied' then
+    raise exception '{refusal} the right to complete %', new.id using errcode = 'insufficient_privilege';
+  elsif was <> '{running}' and new.{state} = '{running}' and kind = 'refuses_claim' then
     raise exception '{refusal} the claim of %', new.id;
   elsif was <> '{running}' and new.{state} = '{running}' and kind = 'skips_claim' then
     return null;

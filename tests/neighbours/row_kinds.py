@@ -121,6 +121,28 @@ POSTGRES_KINDS = (
     Kind(name="locked_queued", says="rows that were locked while queued are completed", is_locked=True),
     Kind(name="locked_update", says="rows with an open update are completed", is_locked=True),
     Kind(
+        name="blocked_claim",
+        says="rows whose claim needed a lock are completed",
+        share=SELDOM,
+        is_locked=True,
+    ),
+    Kind(
+        name="blocked_end",
+        says="rows whose end needed a lock are completed",
+        share=SELDOM,
+        is_locked=True,
+        runs=None,
+        crashes=None,
+    ),
+    Kind(
+        name="denied",
+        says="rows that the role may not complete stay running, and one line reports it",
+        end=State.RUNNING,
+        share=SELDOM,
+        runs=None,
+        crashes=None,
+    ),
+    Kind(
         name="locked_held",
         says="rows that were locked while running are completed",
         is_locked=True,

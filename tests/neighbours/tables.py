@@ -200,6 +200,7 @@ class PostgresTableTarget(TableTarget):
         ids, kinds = [int(member.id) for member in members], [member.kind.name for member in members]
         with psycopg.connect(self._server) as connection:
             connection.execute(row_guards.POSTGRES_INSERT.format(schema=self._schema).encode(), [ids, kinds])
+            connection.execute(row_guards.POSTGRES_CUSTOMERS.format(schema=self._schema).encode())
 
     def lock_plan(self, members: Sequence[Member]) -> LockPlan | None:
         def ids(kind: str) -> list[int]:
@@ -211,6 +212,10 @@ class PostgresTableTarget(TableTarget):
             first=[
                 (f"select id from {self.name} where id = any(%s) for update", ids("locked_queued")),
                 (f"update {self.name} set note = 'open' where id = any(%s)", ids("locked_update")),
+                (
+                    f"select id from {self._schema}.customers where id = any(%s) for update",
+                    ids("blocked_claim") + ids("blocked_end"),
+                ),
             ],
             while_running=f"select id from {self._home} where {where} for update skip locked",
             running_ids=ids("locked_held"),

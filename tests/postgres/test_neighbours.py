@@ -194,6 +194,15 @@ def test_a_response_that_takes_too_long_is_half_as_large_at_the_next_request() -
     assert (landed, server.limits) == (5, [20, 10, 5])
 
 
+def test_a_request_for_one_job_that_takes_too_long_leaves_room_for_one() -> None:
+    limit = BatchLimit(timeout=10)
+
+    with pytest.raises(StoreUnavailable):
+        response_to(limit, Server(0, QueryCanceled()), 1)
+
+    assert limit.most == 1
+
+
 def test_a_slow_response_is_not_made_larger() -> None:
     limit, server = BatchLimit(timeout=0.0), Server(5, ProgramLimitExceeded())
 
@@ -216,7 +225,7 @@ def test_a_response_with_few_jobs_is_not_made_larger() -> None:
 
 def test_a_lookup_by_ids_is_whole_although_responses_are_limited(store: PostgreSQL) -> None:
     given(store)
-    store._batch_limit._most = 1
+    store._batch_limit.most = 1
 
     found = store.find(Query(ids=tuple(IDS), newest_first=False))
 

@@ -9,15 +9,18 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
+from uuid import uuid4
 
 import psycopg
 import pytest
 
+from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.postgres import PostgresTable, bound_table, sql_templates
 from tenure.backends.tables.postgres.catalogue import read_catalogue
 from tenure.backends.tables.postgres.statements import build_statement
+from tenure.backends.tables.row_isolation import MOST_CLAIM_ROUNDS
 from tenure.core.job import State
-from tenure.core.operations import BUSY, Extension, HoldStatus, Move, Query, Settled, Unsettled
+from tenure.core.operations import BUSY, LARGEST_BATCH, Extension, HoldStatus, Move, Query, Settled, Unsettled
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
@@ -60,6 +63,7 @@ RAISE = "raise exception 'order 1 is frozen'"
 IGNORE = "return null"
 COUNT_AND_RAISE = f"perform nextval('S.tries'); {RAISE}"
 """Count the tries of a statement in a sequence: the server does not roll a sequence back."""
+LOCK = "perform from S.customers where id = new.id for update"
 WAITING = "select pid from pg_stat_activity where application_name = %s and wait_event_type = 'Lock'"
 
 ERRORS_OF_DONE_IF = {
@@ -104,6 +108,18 @@ def locked(shop: Shop, mode: str, id: int) -> Iterator[None]:
     home, _ = HOMES[mode]
     with psycopg.connect(shop.url) as connection:
         connection.execute(shop.named(f"select from {home} where id = {id} for update").encode())
+        yield
+        connection.rollback()
+
+
+@contextmanager
+def blocked(shop: Shop, mode: str, condition: str, event: str = "update", action: str = LOCK) -> Iterator[None]:
+    """Let a trigger lock the customer of a row, and lock the customer of row 2 in another transaction."""
+    shop.execute("create table S.customers (id bigint primary key)")
+    shop.execute("insert into S.customers select id from S.orders")
+    reject(shop, mode, condition, action, event)
+    with psycopg.connect(shop.url) as connection:
+        connection.execute(shop.named("select from S.customers where id = 2 for update").encode())
         yield
         connection.rollback()
 
@@ -168,6 +184,173 @@ def test_an_exchange_does_not_wait_for_a_locked_row(shop: Shop, mode: str, table
 
     assert settled == [BUSY, True]
     assert ids_of(claimed.jobs) == ["3", "4"]
+
+
+def test_a_row_whose_settlement_needs_a_lock_is_busy_and_the_others_are_settled(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    taken = take(table, limit=ROWS)
+
+    with blocked(shop, mode, "new.STATE = 'completed'"):
+        settled = table.settle([build_completion(each) for each in taken])
+
+    assert settled == [True, BUSY, True, True, True]
+    assert settle(table, build_completion(taken[1])) is True
+
+
+def test_a_row_that_needs_a_lock_to_fail_with_its_rejection_is_busy(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    taken = take(table, limit=ROWS)
+    _, state = HOMES[mode]
+    rejection = f"if new.id = 2 and new.{state} = 'completed' then raise exception 'frozen'; end if"
+
+    with blocked(shop, mode, "true", action=f"{rejection}; {LOCK}"):
+        settled = table.settle([build_completion(each) for each in taken])
+
+    assert settled == [True, BUSY, True, True, True]
+
+
+def test_a_row_whose_extension_needs_a_lock_is_busy_and_the_other_leases_are_extended(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    taken = take(table, limit=ROWS)
+
+    with blocked(shop, mode, "new.STATE = 'running'"):
+        statuses = table.extend([Extension(hold=each.hold, lease=60) for each in taken])
+
+    held = HoldStatus.HELD
+    assert statuses == [held, HoldStatus.BUSY, held, held, held]
+
+
+def test_a_row_whose_claim_needs_a_lock_keeps_no_row_behind_it_and_is_logged(
+    shop: Shop, mode: str, table: PostgresTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    event = "update" if mode == "mapped" else "insert"
+
+    with blocked(shop, mode, "new.STATE = 'running'", event):
+        claimed = ids_of(take(table, limit=ROWS))
+
+    assert claimed == ["1", "3", "4", "5"]
+    (told,) = messages(caplog, logging.WARNING)
+    assert re.match(r"row 2 of \S+ not claimed: another transaction holds a lock", told)
+
+
+def test_a_row_whose_claim_waits_for_a_unique_index_keeps_no_row_behind_it(shop: Shop) -> None:
+    table = shop.fit(**MODES["mapped"])
+    shop.execute("update S.orders set source = cast(id as text)")
+    shop.execute("create unique index on S.orders (source) where status = 'running'")
+
+    with psycopg.connect(shop.url) as connection:
+        insert = "insert into S.orders (id, source, status) values (99, '2', 'running')"
+        connection.execute(shop.named(insert).encode())
+        claimed = ids_of(take(table, limit=ROWS))
+        connection.rollback()
+
+    assert claimed == ["1", "3", "4", "5"]
+
+
+def test_an_expired_row_whose_reaping_needs_a_lock_keeps_no_row_behind_it(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock
+) -> None:
+    take(table, limit=ROWS, lease=1)
+    clock.advance(2)
+
+    with blocked(shop, mode, "new.STATE = 'queued'"):
+        claimed = ids_of(take(table, limit=ROWS))
+
+    assert claimed == ["1", "3", "4", "5"]
+    assert job_of(table, "2").state is State.RUNNING
+
+
+@pytest.mark.parametrize("code", ["0A000", "42501"])
+def test_an_outcome_that_a_trigger_rejects_as_invalid_may_be_sent_again_and_the_others_land(
+    shop: Shop, mode: str, table: PostgresTable, code: str
+) -> None:
+    taken = take(table, limit=ROWS)
+    reject(
+        shop,
+        mode,
+        "new.id = 2 and new.STATE = 'completed'",
+        f"raise exception using errcode = '{code}', message = 'not for you'",
+    )
+
+    settled = table.settle([build_completion(each) for each in taken])
+
+    assert settled == [True, Unsettled("not for you", may_retry=True), True, True, True]
+
+
+def test_a_row_that_a_policy_protects_costs_its_neighbours_nothing(shop: Shop, mode: str) -> None:
+    shop.fit(**MODES[mode])
+    home, state = HOMES[mode]
+    shop.execute(f"alter table {home} enable row level security")
+    shop.execute(f"create policy p on {home} using (true) with check (not (id = 2 and {state} = 'completed'))")
+    rights = "grant usage on schema S to R; grant select, insert, update, delete on all tables in schema S to R"
+
+    with as_role(Place(shop.url, shop.schema), rights) as url:
+        table = shop.open(url=url, **MODES[mode])
+        settled = table.settle([build_completion(each) for each in take(table, limit=ROWS)])
+
+    assert [settled[0], *settled[2:]] == [True] * 4
+    assert "row-level security" in str(rejected(settled[1]).rejection)
+
+
+def test_a_done_if_that_takes_too_long_for_a_row_is_rejected_and_not_an_outage(shop: Shop) -> None:
+    shop.execute(
+        "create function S.is_done(id bigint) returns boolean language plpgsql as "
+        "$$ begin if id = 2 then perform pg_sleep(60); end if; return true; end $$"
+    )
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES["mapped"], done_if=shop.named("S.is_done(orders.id)"))
+
+    with pytest.raises(StatementRejected, match="done_if of"):
+        table.already_done(["1", "2"])
+
+    assert table.already_done(["1"]) == [True]
+
+
+def test_a_claim_reaps_fewer_rows_if_responses_took_too_long(table: PostgresTable, clock: Clock) -> None:
+    take(table, limit=3, lease=1)
+    clock.advance(2)
+    table._batch_limit.most = 1
+
+    take_one(table)
+
+    assert [job_of(table, id).state for id in ("1", "2", "3")] == [State.RUNNING] * 3
+
+
+def test_a_claim_row_by_row_takes_no_more_rows_at_once_than_fit_into_a_response(shop: Shop) -> None:
+    table = shop.fit(**MODES["mapped"])
+    shop.execute("insert into S.orders (id) select n from generate_series(6, 30) n")
+    reject(shop, "mapped", "old.id = 1")
+    table._batch_limit.most = 1
+
+    claimed = ids_of(take(table, limit=20))
+
+    assert claimed == [str(id) for id in range(2, 2 + MOST_CLAIM_ROUNDS - 1)]
+
+
+def test_a_role_column_that_becomes_not_null_is_reported_and_fails_no_row(shop: Shop) -> None:
+    table = shop.fit(**MODES["mapped"])
+    taken = take(table, limit=2)
+    shop.execute("update S.orders set tenure_leased_until = now()")
+    shop.execute("alter table S.orders alter tenure_leased_until set not null")
+
+    with pytest.raises(ConfigurationError, match="tenure_leased_until"):
+        table.settle([build_completion(each) for each in taken])
+
+
+def test_an_error_that_is_too_long_for_an_index_does_not_limit_the_claims(shop: Shop) -> None:
+    table = shop.fit(where="true", columns={"state": "status", "error": "last_error"})
+    shop.execute("create index on S.orders (last_error)")
+    first, second = take(table, limit=2)
+    error = "".join(uuid4().hex for _ in range(250))
+
+    settled, claimed = table.exchange([build_failure(first, error=error), build_completion(second)], request(limit=2))
+
+    assert "index row size" in str(rejected(settled[0]).rejection)
+    assert settled[1] is True
+    assert ids_of(claimed.jobs) == ["3", "4"]
+    assert table._batch_limit.most == LARGEST_BATCH
 
 
 def test_a_row_whose_completion_is_rejected_fails_alone_with_the_message(
@@ -544,8 +727,12 @@ def test_missing_rights_raise_and_reject_no_row(shop: Shop) -> None:
 
     with as_role(Place(shop.url, shop.schema), rights) as url:
         table = shop.open(url=url, **MODES["mapped"])
+        (settled,) = table.settle([build_completion(taken)])
         with pytest.raises(ConfigurationError, match="lacks rights"):
-            table.settle([build_completion(taken)])
+            table.claim(request())
+
+    assert settled == Unsettled("permission denied for table orders", may_retry=True)
+    assert job_of(shop.open(**MODES["mapped"]), taken.id).state is State.RUNNING
 
 
 def test_a_function_raises_missing_rights(shop: Shop) -> None:
@@ -574,7 +761,7 @@ def test_a_claim_whose_token_holds_rows_returns_them_although_a_reap_is_rejected
     assert again == claimed == ["2", "3", "4", "5"]
 
 
-@pytest.mark.parametrize("code", ["P0001", "42P01", "55000", "XX001"])
+@pytest.mark.parametrize("code", ["P0001", "0A000", "42501", "42P01", "55000", "XX001"])
 def test_a_row_whose_claim_raises_any_error_keeps_no_row_behind_it(
     shop: Shop, mode: str, table: PostgresTable, code: str
 ) -> None:
@@ -665,7 +852,7 @@ def test_a_buffered_row_of_a_dead_worker_is_released_although_done_if_raises(sho
 
 
 def test_a_lookup_by_ids_is_whole_although_responses_are_limited(table: PostgresTable) -> None:
-    table._batch_limit._most = 1
+    table._batch_limit.most = 1
 
     found = table.find(Query(ids=("1", "2", "3"), newest_first=False))
 

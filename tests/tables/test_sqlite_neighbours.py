@@ -308,15 +308,17 @@ def allow_one_running(path: Path, kind: str) -> None:
     execute(path, f"create unique index one_running on {table} ({fixed}) where {condition}")
 
 
+REJECTED = "the table rejects the write: "
+
 HINDRANCES: dict[str, tuple[Callable[[Path, str], None], str]] = {
-    "a trigger refuses it": (lambda path, kind: reject(path, kind, 1, State.RUNNING), REFUSED),
+    "a trigger refuses it": (lambda path, kind: reject(path, kind, 1, State.RUNNING), REJECTED + REFUSED),
     "a trigger ends the transaction": (
         lambda path, kind: reject(path, kind, 1, State.RUNNING, f"rollback, '{REFUSED}'"),
-        REFUSED,
+        REJECTED + REFUSED,
     ),
     "a trigger ignores the update": (lambda path, kind: reject(path, kind, 1, State.RUNNING, "ignore"), NO_EFFECT),
     "a trigger queues it again": (queue_again, NO_EFFECT),
-    "a unique index refuses it": (allow_one_running, "UNIQUE constraint failed"),
+    "a unique index refuses it": (allow_one_running, REJECTED + "UNIQUE constraint failed"),
 }
 
 
@@ -335,7 +337,7 @@ def test_a_row_at_the_head_that_cannot_be_claimed_is_logged_once_and_the_rows_be
         assert [ids_of(first), ids_of(second), ids_of(others)] == [["2"], ["3"], ["4"]]
         assert job_of(table, "1").state is State.QUEUED
         assert len(error_lines(caplog)) == 1
-        assert error_lines(caplog)[0].startswith(f"row 1 of orders not claimed: the table rejects the write: {reason}")
+        assert error_lines(caplog)[0].startswith(f"row 1 of orders not claimed: {reason}")
 
 
 def test_a_row_that_can_be_claimed_again_is_claimed_after_a_while(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

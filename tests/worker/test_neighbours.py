@@ -16,7 +16,7 @@ from tenure.core.transitions import build_rejection
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import request
 from tenure.worker.poller import LONGEST_PAUSE, MAX_EMPTY_WAKEUPS, SHORTEST_PAUSE, Poller
-from tenure.worker.work_source import MAX_BUSY_DELAY, MIN_BUSY_DELAY, WorkSource
+from tenure.worker.work_source import MAX_BUSY_DELAY, MIN_BUSY_DELAY, REJECTED_DELAY, WorkSource
 from tests.worker.looking import DEADLINE, job_of, until
 
 
@@ -307,8 +307,10 @@ def test_jobs_that_are_busy_once_are_settled_while_others_keep_becoming_busy(
 
 
 def test_a_rejected_outcome_is_given_up_when_its_lease_is_lost(
-    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr("tenure.worker.work_source.REJECTED_DELAY", 0.1)
+
     @jobs.task
     def work() -> None: ...
 
@@ -473,7 +475,7 @@ def test_the_settlement_of_a_locked_job_is_sent_again_less_and_less_often_until_
     def delay_of_next_settlement() -> float:
         deferred_at = clock.now
         source.unconfirmed = [(run, None)]
-        source.defer_busy([run])
+        source.defer({run: BUSY})
         while not source.has_request(clock.now):
             clock.now += MIN_BUSY_DELAY / 2
         source.unsent.clear()
@@ -511,10 +513,27 @@ def test_a_job_that_is_locked_later_does_not_delay_the_settlement_of_another(mon
     monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
     first, second = cast("Run", object()), cast("Run", object())
     source.unconfirmed = [(first, None)]
-    source.defer_busy([first])
+    source.defer({first: BUSY})
     due_at = source.resend_at
     clock.now += MIN_BUSY_DELAY / 2
     source.unconfirmed = [(second, None)]
-    source.defer_busy([second])
+    source.defer({second: BUSY})
 
     assert source.resend_at == due_at
+
+
+def test_a_rejected_outcome_is_sent_again_later_than_that_of_a_locked_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, source = Ticks(), new_source()
+    monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
+    locked, rejected = cast("Run", object()), cast("Run", object())
+    source.unconfirmed = [(rejected, None), (locked, None)]
+    source.defer({rejected: Unsettled("no such table", may_retry=True), locked: BUSY})
+
+    clock.now += MIN_BUSY_DELAY
+    source.resend_deferred(clock.now)
+    soon = list(source.unsent)
+    clock.now += REJECTED_DELAY
+    source.resend_deferred(clock.now)
+
+    assert soon == [(locked, None)]
+    assert list(source.unsent) == [(rejected, None), (locked, None)]

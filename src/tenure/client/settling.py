@@ -60,7 +60,7 @@ def unsettled_text(settlement: Settlement, unsettled: Unsettled) -> str:
     if unsettled.is_failed:
         consequence = "the row failed with this message; fix the row or the table, then retry the row"
     elif unsettled.may_retry:
-        consequence = "fix the table, its triggers or its conditions, and retry"
+        consequence = "fix the table, its triggers, its conditions or the rights of the role, and retry"
     else:
         consequence = "the table does not let the row fail either, so it stays running; fix the row or the table"
     return f"outcome {outcome!r} of row {id!r} rejected by its table: {unsettled.rejection}; {consequence}"

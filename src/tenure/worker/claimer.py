@@ -169,7 +169,7 @@ class Claimer:
         ready = [source for source in self._sources if not source.retry_delay(now)]
         for source in ready:
             if now >= source.resend_at:
-                source.resend_busy()
+                source.resend_deferred(now)
         unsent = sum(len(source.unsent) for source in ready)
         may_have_jobs = any(
             source.may_have_jobs and source.types_to_claim(is_loop_blocked=self.is_loop_blocked) for source in ready
@@ -232,9 +232,9 @@ class Claimer:
                 if request.claim_request is not None and response.claimed is not None:
                     runs += self._build_runs(source, request, response)
                     claimed.append(source)
-                busy = self._record_settled(source.unconfirmed, response)
-                if busy:
-                    source.defer_busy(busy)
+                deferred = self._record_settled(source.unconfirmed, response)
+                if deferred:
+                    source.defer(deferred)
             self._end_leases(source)
         if claimed:
             self._start_unexpired(runs)
@@ -312,9 +312,9 @@ class Claimer:
         if response is None:
             self._release(runs)
             return
-        busy = self._record_settled(list(zip(runs, settlements, strict=True)), response)
-        self._release(busy)
-        ended = [run for run in runs if run not in busy]
+        deferred = self._record_settled(list(zip(runs, settlements, strict=True)), response)
+        self._release(list(deferred))
+        ended = [run for run in runs if run not in deferred]
         self._log_ended_runs(ended)
         self._quarantine.remove(ended)
         source.keeper.end(*(run.lease for run in ended))
@@ -325,11 +325,13 @@ class Claimer:
         if run is not None:
             self._interrupt(run, StopReason.LOST if lease.is_lost else StopReason.CANCEL)
 
-    def _record_settled(self, unconfirmed: Sequence[tuple[Run, Settlement | None]], response: Response) -> list[Run]:
+    def _record_settled(
+        self, unconfirmed: Sequence[tuple[Run, Settlement | None]], response: Response
+    ) -> dict[Run, Unsettled]:
         """Record the results of settlements; return the runs whose settlement has to be sent again."""
         results = iter(response.settled)
         outcomes: list[Outcome] = []
-        busy: list[Run] = []
+        deferred: dict[Run, Unsettled] = {}
         for run, settlement in unconfirmed:
             if settlement is None:
                 continue
@@ -339,7 +341,7 @@ class Claimer:
                 outcomes.append(settlement.outcome)
                 self.summary.prevented += settlement.found_done
             elif isinstance(settled, Unsettled) and settled.may_retry and (settled is BUSY or not run.lease.is_lost):
-                busy.append(run)
+                deferred[run] = settled
                 self._log_rejection(settlement, settled)
             elif isinstance(settled, Unsettled):
                 self._record_rejected(run, settlement, settled)
@@ -347,7 +349,7 @@ class Claimer:
                 self._record_lost(run)
         for outcome, same in groupby(outcomes):
             self.summary.record(outcome, len(list(same)))
-        return busy
+        return deferred
 
     def _end_leases(self, source: WorkSource) -> None:
         """Stop extending the leases of runs whose settlement the store has confirmed."""

@@ -6,14 +6,14 @@ is resent after a back-off. Meanwhile the worker continues with the other source
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tenure.backends.protocol import Claiming
 from tenure.client.identity import new_token
 from tenure.client.keeper import Keeper, LeaseCallback, ticks
 from tenure.client.run import Run
-from tenure.core.operations import LARGEST_BATCH, Claimed, ClaimRequest, Settlement
+from tenure.core.operations import BUSY, LARGEST_BATCH, Claimed, ClaimRequest, Settlement, Unsettled
 from tenure.worker.handler import Handler
 from tenure.worker.request_thread import RequestThread
 from tenure.worker.store_retry import ClaimsAndSettles, Request, Response, RetryingStore
@@ -24,6 +24,9 @@ due behind that position waits for at most a second."""
 
 MIN_BUSY_DELAY, MAX_BUSY_DELAY = 0.002, 0.25
 """Seconds after which the settlement of a job that another transaction has locked is sent again; doubled each time."""
+
+REJECTED_DELAY = 2.0
+"""Seconds after which a settlement is sent again that the table rejects for an invalid statement or a missing right."""
 
 RESPONSE_CHECK_INTERVAL = 1.0
 """Seconds between two checks for the response of a request in flight."""
@@ -55,9 +58,10 @@ class WorkSource:
         """Ended runs whose settlement has not been sent. None: the handler settled the run itself, or lost it."""
         self.unconfirmed: list[tuple[Run, Settlement | None]] = []
         """Ended runs whose settlement was sent and is not confirmed yet."""
-        self.busy: list[tuple[Run, Settlement | None]] = []
-        """Ended runs whose settlement is sent again at `resend_at`, for example because the job is locked."""
+        self.deferred: list[tuple[float, tuple[Run, Settlement | None]]] = []
+        """Ended runs whose settlement is sent again at a certain time: the job is locked, or its table invalid."""
         self.resend_at = math.inf
+        """When the next deferred settlement is due."""
         self._deferred_at = -math.inf
         self._busy_delay = MIN_BUSY_DELAY
         self._retrying_store = RetryingStore(endpoint)
@@ -87,34 +91,36 @@ class WorkSource:
     @property
     def has_pending(self) -> bool:
         """Whether a request is outstanding or settlements are still to be sent."""
-        return self._outstanding is not None or bool(self.unsent) or bool(self.busy)
+        return self._outstanding is not None or bool(self.unsent) or bool(self.deferred)
 
-    def defer_busy(self, runs: Collection[Run]) -> None:
-        """Send the settlements of these runs again later, for example because other transactions lock the jobs."""
-        self.busy += [ended for ended in self.unconfirmed if ended[0] in runs]
-        self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in runs]
+    def defer(self, unsettled: Mapping[Run, Unsettled]) -> None:
+        """Send the settlements of these runs again later: soon if the job is locked, else after `REJECTED_DELAY`."""
         now = ticks()
-        is_repeated = now - self._deferred_at < 2 * MAX_BUSY_DELAY
-        self._busy_delay = min(2 * self._busy_delay, MAX_BUSY_DELAY) if is_repeated else MIN_BUSY_DELAY
-        self._deferred_at = now
-        # Later deferrals must not postpone earlier ones.
-        self.resend_at = min(self.resend_at, now + self._busy_delay)
+        if BUSY in unsettled.values():
+            is_repeated = now - self._deferred_at < 2 * MAX_BUSY_DELAY
+            self._busy_delay = min(2 * self._busy_delay, MAX_BUSY_DELAY) if is_repeated else MIN_BUSY_DELAY
+            self._deferred_at = now
+        delays = {run: self._busy_delay if each is BUSY else REJECTED_DELAY for run, each in unsettled.items()}
+        self.deferred += [(now + delays[ended[0]], ended) for ended in self.unconfirmed if ended[0] in delays]
+        self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in delays]
+        self.resend_at = min(due_at for due_at, _ in self.deferred)
 
-    def resend_busy(self) -> None:
-        """Queue the deferred settlements."""
-        self.unsent.extendleft(reversed(self.busy))
-        self.busy, self.resend_at = [], math.inf
+    def resend_deferred(self, now: float) -> None:
+        """Queue the deferred settlements that are due."""
+        self.unsent.extendleft([ended for due_at, ended in reversed(self.deferred) if now >= due_at])
+        self.deferred = [each for each in self.deferred if now < each[0]]
+        self.resend_at = min((due_at for due_at, _ in self.deferred), default=math.inf)
 
     def has_request(self, now: float) -> bool:
         """Return whether there is a request to send now."""
         if now >= self.resend_at:
-            self.resend_busy()
+            self.resend_deferred(now)
         return (self._outstanding is not None or bool(self.unsent)) and not self.retry_delay(now)
 
     @property
     def unrecorded(self) -> list[Run]:
         """The ended runs whose settlement the store has not confirmed."""
-        return [run for run, _ in (*self.unconfirmed, *self.unsent, *self.busy)]
+        return [run for run, _ in (*self.unconfirmed, *self.unsent, *(ended for _, ended in self.deferred))]
 
     def is_retry_due(self, now: float) -> bool:
         """Whether a failed request is due to be resent."""

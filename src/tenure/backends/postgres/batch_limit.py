@@ -23,24 +23,24 @@ class BatchLimit:
     """
 
     def __init__(self, timeout: float) -> None:
+        self.most = LARGEST_BATCH
         self._timeout = timeout
-        self._most = LARGEST_BATCH
 
     def run(self, request: Q, send: Callable[[Q], R], jobs_of: Callable[[R], Sized]) -> R:
         """Send a request for at most as many jobs as fit into a response. Repeat it if the response was too large."""
         while True:
-            limited = request if request.limit <= self._most else replace(request, limit=self._most)
+            limited = request if request.limit <= self.most else replace(request, limit=self.most)
             started_at = time.monotonic()
             try:
                 response = send(limited)
             except TenureError as exc:
-                if limited.limit == 1 or not (is_too_large(exc) or is_timeout(exc)):
+                if not (is_too_large(exc) or is_timeout(exc)):
                     raise
-                self._most = limited.limit // 2
-                if not is_too_large(exc):
+                self.most = max(1, limited.limit // 2)
+                if limited.limit == 1 or not is_too_large(exc):
                     raise
             else:
                 is_fast = time.monotonic() - started_at < FAST_FRACTION * self._timeout
-                if is_fast and len(jobs_of(response)) == self._most:
-                    self._most = min(2 * self._most, LARGEST_BATCH)
+                if is_fast and len(jobs_of(response)) == self.most:
+                    self.most = min(2 * self.most, LARGEST_BATCH)
                 return response

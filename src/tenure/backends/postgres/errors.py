@@ -37,9 +37,6 @@ MISSING_OBJECT_ERRORS = (
 
 MISSING_OBJECT_STATES = {each.sqlstate for each in MISSING_OBJECT_ERRORS}
 
-STANDBY_ERROR = errors.FeatureNotSupported
-"""The error of a standby for a `read write` transaction, as all of ours are. A failover may make it the primary."""
-
 CONNECTION_LOST_STATES = {
     None,
     "08000",
@@ -70,11 +67,19 @@ def rejects_options(error: psycopg.Error) -> bool:
     return OPTIONS_REJECTED in str(error)
 
 
+def is_standby_error(error: psycopg.Error | OSError) -> bool:
+    """Return whether a standby rejected our `begin … read write`. A failover may make the server the primary.
+
+    The error of a trigger has a context.
+    """
+    return isinstance(error, errors.FeatureNotSupported) and error.diag.context is None
+
+
 def is_connection_lost(error: psycopg.Error | OSError) -> bool:
     """Return whether the connection is lost, so that the outcome of the request is unknown, or leads to a standby."""
     if isinstance(error, psycopg.OperationalError):
         return error.sqlstate in CONNECTION_LOST_STATES
-    return isinstance(error, OSError | STANDBY_ERROR)
+    return isinstance(error, OSError) or is_standby_error(error)
 
 
 def is_conflict(error: psycopg.Error | OSError, *, is_unique_checked: bool) -> bool:
@@ -88,7 +93,14 @@ def is_conflict(error: psycopg.Error | OSError, *, is_unique_checked: bool) -> b
 
 def is_too_large(error: TenureError) -> bool:
     """Return whether the server could not build the response because it is too large."""
-    return isinstance(error.__cause__, TOO_LARGE_ERRORS)
+    cause = error.__cause__
+    # An error that names a table is about a row, for example about a text that is too long for an index.
+    return isinstance(cause, TOO_LARGE_ERRORS) and cause.diag.table_name is None
+
+
+def is_blocked(error: TenureError) -> bool:
+    """Return whether another transaction held a lock for too long."""
+    return isinstance(error.__cause__, errors.LockNotAvailable)
 
 
 def is_timeout(error: TenureError) -> bool:
@@ -107,11 +119,13 @@ def rejections_raised(hint: str, *, ignored_classes: tuple[str, ...] = ()) -> It
             not isinstance(cause, psycopg.Error)
             or cause.sqlstate is None
             or cause.sqlstate.startswith((*SERVER_ERROR_CLASSES, *ignored_classes))
-            or isinstance(cause, errors.InsufficientPrivilege | STANDBY_ERROR)
+            or is_standby_error(cause)
         ):
             raise
+        # A right that a trigger or policy of the table lacks for one row must not cost the other rows anything.
+        is_denied = isinstance(cause, errors.InsufficientPrivilege)
         raise StatementRejected(
-            f"the server rejected a statement: {reason_of(cause)}; {hint}",
+            str(exc) if is_denied else f"the server rejected a statement: {reason_of(cause)}; {hint}",
             reason=cause.diag.message_primary or reason_of(cause),
             is_invalid=cause.sqlstate.startswith(INVALID_STATEMENT_CLASSES),
         ) from cause
@@ -135,7 +149,7 @@ def translate_error(address: Address, error: psycopg.Error | OSError) -> TenureE
             f"{store} took more than {address.timeout:g} s: {reason}; retry, look for a transaction that stays open, "
             "or raise '?timeout='"
         )
-    if isinstance(error, errors.ReadOnlySqlTransaction | STANDBY_ERROR):
+    if isinstance(error, errors.ReadOnlySqlTransaction) or is_standby_error(error):
         return StoreUnavailable(f"{store} is read-only: {reason}; use the URL of the primary server")
     if OPTIONS_REJECTED in reason:
         return ConfigurationError(

@@ -1,23 +1,23 @@
-"""Split a rejected batch, so that a rejected item costs its neighbours nothing."""
+"""Split a failed batch, so that a failed item costs its neighbours nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from tenure.core.operations import Settled, Settlement, Unsettled
+from tenure.core.operations import BUSY, Settled, Settlement, Unsettled
 from tenure.core.transitions import build_rejection
-from tenure.errors import ConfigurationError
+from tenure.errors import ConfigurationError, StoreUnavailable, TenureError
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class StatementRejected(ConfigurationError):  # noqa: N818 - named by the fact, as in `tenure.errors`
-    """The database rejected a statement because of its content, and will reject it again. Nothing changed.
+class StatementFailed(TenureError):  # noqa: N818 - named by the fact, as in `tenure.errors`
+    """A statement failed, probably because of one of its rows. Nothing changed.
 
-    `reason` is the message of the database. `is_invalid` means that the statement itself is invalid, for example
-    because a table is missing; otherwise the values of a row are.
+    `reason` is the message of the database. `is_invalid` means that other values in the row do not cure the error, for
+    example because a table or a right is missing.
     """
 
     def __init__(self, message: str, *, reason: str, is_invalid: bool = False) -> None:
@@ -29,20 +29,28 @@ class StatementRejected(ConfigurationError):  # noqa: N818 - named by the fact, 
         return partial(type(self), str(self), reason=self.reason, is_invalid=self.is_invalid), ()
 
 
+class StatementRejected(StatementFailed, ConfigurationError):  # noqa: N818
+    """The database rejected a statement because of its content, and will reject it again."""
+
+
+class StatementBlocked(StatementFailed, StoreUnavailable):
+    """Another transaction holds a lock that a statement needs, for example through a trigger or a unique index."""
+
+
 def isolate(
     items: Sequence[T],
     run: Callable[[Sequence[T]], Sequence[R]],
-    reject: Callable[[T, StatementRejected], Sequence[R]],
+    reject: Callable[[T, StatementFailed], Sequence[R]],
 ) -> list[R]:
-    """Run a batch; if the database rejects it, run its halves, down to the rejected items. Return all results in order.
+    """Run a batch; if it fails, run its halves, down to the items that fail alone. Return all results in order.
 
-    `run` is one transaction. `reject` returns the results for an item that was rejected on its own.
+    `run` is one transaction. `reject` returns the results for an item that failed on its own.
     """
     if not items:
         return []
     try:
         return list(run(items))
-    except StatementRejected as exc:
+    except StatementFailed as exc:
         if len(items) == 1:
             return list(reject(items[0], exc))
     middle = len(items) // 2
@@ -52,19 +60,23 @@ def isolate(
 def settle_isolated(
     settlements: Sequence[Settlement], settle: Callable[[Sequence[Settlement]], Sequence[Settled]]
 ) -> list[Settled]:
-    """Settle; a rejected settlement fails its job with the message of the database.
+    """Settle; a rejected settlement fails its job with the message of the database, and a blocked one is busy.
 
     If the statement itself is invalid, the settlement may be retried: the outcome must not be lost while a table or a
     trigger is being changed.
     """
 
-    def fail(settlement: Settlement, rejected: StatementRejected) -> list[Settled]:
+    def fail(settlement: Settlement, rejected: StatementFailed) -> list[Settled]:
+        if isinstance(rejected, StatementBlocked):
+            return [BUSY]
         if rejected.is_invalid:
             return [Unsettled(rejected.reason, may_retry=True)]
         # The table may have rejected the error of the settlement, so the last try is without it.
         for each in dict.fromkeys([settlement, replace(settlement, error=None)]):
             try:
                 (settled,) = settle([build_rejection(each, rejected.reason)])
+            except StatementBlocked:
+                return [BUSY]
             except StatementRejected:
                 continue
             return [Unsettled(rejected.reason, is_failed=True) if settled is True else settled]

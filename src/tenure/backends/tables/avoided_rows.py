@@ -48,11 +48,14 @@ class AvoidedRows(Generic[K]):
         with self._lock:
             return [key for key, row in self._rows.items() if now < row.until]
 
-    def avoid(self, key: K, id: str, action: str, reason: str, *, is_logged: bool = True) -> None:
-        """Avoid a row that its table rejected. Log only the first of several rejections in a row."""
+    def avoid(
+        self, key: K, id: str, action: str, reason: str, *, level: int = logging.ERROR, is_logged: bool = True
+    ) -> None:
+        """Avoid a row that could not be changed. Log only the first of several failures in a row."""
         if self._add(key) and is_logged:
-            log.error(
-                "row %s of %s not %s: the table rejects the write: %s; the other rows are not affected",
+            log.log(
+                level,
+                "row %s of %s not %s: %s; the other rows are not affected",
                 id,
                 self._table,
                 action,

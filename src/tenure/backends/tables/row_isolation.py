@@ -1,11 +1,12 @@
-"""Run the operations of a table in batches, and fall back to smaller batches if the table rejects one.
+"""Run the operations of a table in batches, and fall back to smaller batches if one fails.
 
-The user's constraints and triggers may reject a write to a single row. A rejected batch is split until only the
-rejected rows are left, so that the other rows get their result in the same call:
+The user's constraints and triggers may reject a write to a single row, or need a lock that another transaction holds. A
+failed batch is split until only the failed rows are left, so that the other rows get their result in the same call:
 
 - A row whose settlement or reaping is rejected fails with the message of the table. If the table rejects this too, the
   row stays running, and tenure avoids it for a while.
 - A row that cannot be claimed stays queued, and tenure avoids it for a while.
+- A row that needs a lock of another transaction is busy, or avoided for a while.
 """
 
 import logging
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from tenure.backends.protocol import SWEEP
-from tenure.backends.shared.isolation import StatementRejected, isolate, settle_isolated
+from tenure.backends.shared.isolation import StatementBlocked, StatementFailed, isolate, settle_isolated
 from tenure.backends.tables.avoided_rows import AvoidedRows
 from tenure.core.job import Job
 from tenure.core.operations import (
@@ -71,7 +72,7 @@ class Taken(Generic[K]):
 
 
 class RowBatches(Protocol[K]):
-    """The operations of one engine. Each call is one transaction, and raises `StatementRejected` as a whole."""
+    """The operations of one engine. Each call is one transaction, and raises `StatementFailed` as a whole."""
 
     def id_of(self, key: K) -> str: ...
 
@@ -124,7 +125,7 @@ class RowIsolation(Generic[K]):
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
         try:
             settled, taken = self._batches.exchange(settlements, request, self._avoided.keys())
-        except StatementRejected:
+        except StatementFailed:
             settled = self.settle(settlements)
             self.reap(Reaping(token=request.token), SWEEP)
             taken = self._batches.take(request, [], 0)
@@ -140,7 +141,7 @@ class RowIsolation(Generic[K]):
         avoided = self._avoided.keys()
         try:
             return self._without_missed(self._batches.reap(reaping, limit, avoided))
-        except StatementRejected:
+        except StatementFailed:
             keys = self._batches.keys_to_reap(reaping, limit, avoided)
         return isolate(
             keys,
@@ -159,7 +160,7 @@ class RowIsolation(Generic[K]):
     def _take_rounds(self, request: ClaimRequest, taken: Taken[K]) -> list[Job]:
         """Claim further rows, until the limit is reached or no more rows are due."""
         jobs, missed = taken.jobs, set(taken.missed)
-        rejections: list[StatementRejected] = []
+        rejections: list[StatementFailed] = []
         for _ in range(MOST_CLAIM_ROUNDS):
             keys = self._batches.due_keys(request.limit - len(jobs), self._avoided.keys())
             if not keys:
@@ -181,24 +182,28 @@ class RowIsolation(Generic[K]):
             raise rejections[0]
         return jobs
 
-    def _avoid(self, key: K, action: str, rejected: StatementRejected) -> None:
+    def _avoid(self, key: K, action: str, rejected: StatementFailed) -> None:
         """Avoid a row. Log an error that may concern all rows once, not for each row."""
         is_logged = rejected.is_invalid and rejected.reason == self._logged_reason
-        self._avoided.avoid(key, self._batches.id_of(key), action, rejected.reason, is_logged=not is_logged)
+        level = logging.WARNING if isinstance(rejected, StatementBlocked) else logging.ERROR
+        reason = _reason(rejected)
+        self._avoided.avoid(key, self._batches.id_of(key), action, reason, level=level, is_logged=not is_logged)
         if rejected.is_invalid:
             self._logged_reason = rejected.reason
 
-    def _reject_extension(self, extension: Extension, rejected: StatementRejected) -> list[HoldStatus]:
-        self._unextended.avoid(extension.hold, extension.hold.id, "extended", rejected.reason)
+    def _reject_extension(self, extension: Extension, rejected: StatementFailed) -> list[HoldStatus]:
+        if isinstance(rejected, StatementBlocked):
+            return [HoldStatus.BUSY]
+        self._unextended.avoid(extension.hold, extension.hold.id, "extended", _reason(rejected))
         return [HoldStatus.REJECTED]
 
-    def _reap_rejected(self, reaping: Reaping, key: K, rejected: StatementRejected) -> list[Reaped]:
+    def _reap_rejected(self, reaping: Reaping, key: K, rejected: StatementFailed) -> list[Reaped]:
         """Fail a row whose usual end the table rejects; if the table rejects this too, leave the row running."""
-        # An invalid `done_if` must not fail all expired rows.
-        if not rejected.is_invalid:
+        # A lock may be released soon, and an invalid `done_if` must not fail all expired rows.
+        if not rejected.is_invalid and not isinstance(rejected, StatementBlocked):
             try:
                 reaped = self._without_missed(self._batches.reap_rows(reaping, [key], rejection=rejected.reason))
-            except StatementRejected as exc:
+            except StatementFailed as exc:
                 rejected = exc
             else:
                 if reaped:
@@ -218,7 +223,7 @@ class _Round(Generic[K]):
         self._request = request
         self.jobs = list(jobs)
         self.was_held = False
-        self.rejected: dict[K, StatementRejected] = {}
+        self.rejected: dict[K, StatementFailed] = {}
 
     def take(self, keys: Sequence[K]) -> list[K]:
         """Claim rows by key; return the keys that were not claimed."""
@@ -231,7 +236,11 @@ class _Round(Generic[K]):
         self.jobs += taken.jobs
         return list(taken.missed)
 
-    def reject(self, key: K, rejected: StatementRejected) -> list[K]:
+    def reject(self, key: K, rejected: StatementFailed) -> list[K]:
         """Record that the table rejects the claim of a row."""
         self.rejected[key] = rejected
         return []
+
+
+def _reason(failed: StatementFailed) -> str:
+    return failed.reason if isinstance(failed, StatementBlocked) else f"the table rejects the write: {failed.reason}"

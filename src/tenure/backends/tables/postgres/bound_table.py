@@ -1,5 +1,7 @@
 """A user's table in a database: the layout, read on first use, and the connection."""
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -8,9 +10,10 @@ import psycopg
 
 from tenure.backends.postgres.database import Database, Execute
 from tenure.backends.postgres.encoding import Value
-from tenure.backends.postgres.errors import rejections_raised
+from tenure.backends.postgres.errors import is_blocked, rejections_raised
 from tenure.backends.postgres.pipeline import BoundQuery
-from tenure.backends.shared.isolation import StatementRejected
+from tenure.backends.postgres.statements import make_statement
+from tenure.backends.shared.isolation import StatementBlocked, StatementRejected
 from tenure.backends.tables.postgres.catalogue import read_catalogue
 from tenure.backends.tables.postgres.column_checks import reject_unusable
 from tenure.backends.tables.postgres.keys import Keys, KeyTexts
@@ -19,8 +22,16 @@ from tenure.backends.tables.postgres.params import param_values
 from tenure.backends.tables.postgres.rows import RowReader
 from tenure.backends.tables.postgres.sql_templates import SqlTemplates
 from tenure.core.table.spec import TableSpec
+from tenure.errors import StoreUnavailable
 
 T = TypeVar("T")
+
+LOCK_TIMEOUT = make_statement("set local lock_timeout = '500ms'")
+"""A statement skips locked rows, but a trigger or a unique index of the table may wait for another transaction."""
+SHORT_LOCK_TIMEOUT = make_statement("set local lock_timeout = '5ms'")
+"""Replaces `LOCK_TIMEOUT` after a lock timeout: the batch is split down to the blocked row, and waits at each split."""
+BLOCKED_FOR = 1.0
+"""Seconds after a lock timeout for which the short one applies: the blocked rows are tried again soon."""
 
 
 class BoundTable:
@@ -32,6 +43,7 @@ class BoundTable:
         self._params = param_values(spec)
         self._templates: SqlTemplates | None = None
         self._is_current = False
+        self._blocked_at = -math.inf
 
     def read_layout(self) -> Layout:
         """Read the layout from the catalogue, without checking it."""
@@ -89,20 +101,27 @@ class BoundTable:
         fragments = {**extra_fragments, **self.templates.choice_fragments(operator)}
         return self.build_query(operation, name, {**values, **self.keys.values(keys, "chosen")}, fragments)
 
-    def execute(
+    def execute(self, queries: Sequence[BoundQuery], *, may_repeat: bool = True) -> list[Any]:
+        """Run the queries in one transaction and one round trip; return their results in order."""
+        return self._translate_errors(lambda: self.database.execute(queries, may_repeat=may_repeat))
+
+    def write(
         self, queries: Sequence[BoundQuery], *, may_repeat: bool = True, is_for_leases: bool = False
     ) -> list[Any]:
-        """Run the queries in one transaction and one round trip; return their results in order."""
-        return self._translate_errors(
-            lambda: self.database.execute(queries, may_repeat=may_repeat, is_for_leases=is_for_leases)
+        """Run queries that write rows. Raise `StatementBlocked` instead of waiting long for a lock."""
+        is_blocked_now = time.monotonic() - self._blocked_at < BLOCKED_FOR
+        limited = [BoundQuery(SHORT_LOCK_TIMEOUT if is_blocked_now else LOCK_TIMEOUT), *queries]
+        _, *results = self._translate_errors(
+            lambda: self.database.execute(limited, may_repeat=may_repeat, is_for_leases=is_for_leases)
         )
+        return results
 
     def transact(self, callback: Callable[[Execute], T]) -> T:
         """Run a function in one transaction; do not repeat the transaction if the connection breaks."""
         return self._translate_errors(lambda: self.database.transact(callback, may_repeat=False))
 
     def _translate_errors(self, action: Callable[[], T]) -> T:
-        """Raise `StatementRejected` for server errors caused by a condition, a column or a row."""
+        """Raise `StatementRejected` or `StatementBlocked` for errors caused by a condition, a column or a row."""
         try:
             with rejections_raised(
                 "check where, done_if, params and on_retry, and the constraints and triggers of the table "
@@ -110,7 +129,16 @@ class BoundTable:
             ):
                 return action()
         except StatementRejected as exc:
-            # The table may have changed since its layout was read; a constraint or trigger is not part of the layout.
-            if exc.is_invalid or isinstance(exc.__cause__, psycopg.DataError):
+            # The table may have changed since its layout was read, except its triggers and check constraints.
+            if exc.is_invalid or isinstance(exc.__cause__, psycopg.DataError | psycopg.errors.NotNullViolation):
                 self.invalidate()
             raise
+        except StoreUnavailable as exc:
+            if not is_blocked(exc):
+                raise
+            self._blocked_at = time.monotonic()
+            raise StatementBlocked(
+                f"another transaction holds a lock that a write to {self.spec.display_name} needs; end that "
+                "transaction, and retry",
+                reason="another transaction holds a lock that the write needs",
+            ) from exc.__cause__

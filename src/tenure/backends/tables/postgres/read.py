@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenure.backends.postgres.encoding import Value, microseconds
+from tenure.backends.postgres.errors import is_timeout
 from tenure.backends.protocol import SCAN
+from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.rows import parse_timestamp
 from tenure.core.job import State
 from tenure.core.operations import MAX_AHEAD_COUNTED, STUCK_AFTER, ClaimOutlook, Page, Query, Stats, StatsRow
-from tenure.errors import ConfigurationError
+from tenure.errors import ConfigurationError, StoreUnavailable
 
 
 def find(bound_table: BoundTable, query: Query) -> Page:
@@ -89,7 +91,14 @@ def already_done(bound_table: BoundTable, ids: Sequence[str]) -> list[bool]:
     keys = dict.fromkeys(key for id in ids if (key := bound_table.keys.key_of(id)) is not None)
     if not keys:
         return [False] * len(ids)
-    (rows,) = bound_table.execute([bound_table.build_query("done", "already done", bound_table.keys.values(keys))])
+    query = bound_table.build_query("done", "already done", bound_table.keys.values(keys))
+    try:
+        (rows,) = bound_table.execute([query])
+    except StoreUnavailable as exc:
+        if not is_timeout(exc):
+            raise
+        # The done_if of one row may be slow: the worker then checks the rows one by one.
+        raise StatementRejected(f"done_if of {bound_table.spec.display_name}: {exc}", reason=str(exc)) from exc
     done = {bound_table.keys.id_of(key) for key in rows}
     return [id in done for id in ids]
 

@@ -22,7 +22,7 @@ class PostgresRowBatches:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         batch = settle.RowSettleBatch(self._bound_table, settlements)
-        return batch.read_settled(self._bound_table.execute(batch.queries) if batch.queries else [])
+        return batch.read_settled(self._bound_table.write(batch.queries) if batch.queries else [])
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return settle.extend(self._bound_table, extensions)
@@ -31,11 +31,13 @@ class PostgresRowBatches:
         self, settlements: Sequence[Settlement], request: ClaimRequest, avoided: Sequence[KeyTexts]
     ) -> tuple[list[Settled], Taken[KeyTexts]]:
         batch = settle.RowSettleBatch(self._bound_table, settlements)
-        reap = settle.reap_query(self._bound_table, Reaping(token=request.token), SWEEP, avoided=avoided)
 
         def send(limited: ClaimRequest) -> tuple[list[Settled], Taken[KeyTexts]]:
+            # A slow `done_if` of many expired rows must not exceed the timeout again and again.
+            reap_limit = min(SWEEP, self._batch_limit.most)
+            reap = settle.reap_query(self._bound_table, Reaping(token=request.token), reap_limit, avoided=avoided)
             take = claim.take_query(self._bound_table, limited, avoided)
-            *settled, reaped, taken = self._bound_table.execute([*batch.queries, reap, take])
+            *settled, reaped, taken = self._bound_table.write([*batch.queries, reap, take])
             unreaped = settle.parse_reaped(self._bound_table, reaped).missed
             rows = claim.read_taken(self._bound_table, limited, taken)
             return batch.read_settled(settled), replace(rows, unreaped=unreaped)
@@ -44,24 +46,25 @@ class PostgresRowBatches:
 
     def take(self, request: ClaimRequest, keys: Sequence[KeyTexts], already_taken: int) -> Taken[KeyTexts]:
         query = claim.take_rows_query(self._bound_table, request, keys, already_taken)
-        (result,) = self._bound_table.execute([query])
+        (result,) = self._bound_table.write([query])
         return claim.read_taken(self._bound_table, request, result)
 
     def due_keys(self, limit: int, avoided: Sequence[KeyTexts]) -> list[KeyTexts]:
-        query = self._bound_table.build_choice_query("claim", "due keys", {"limit": limit}, avoided=avoided)
+        limited = min(limit, self._batch_limit.most)
+        query = self._bound_table.build_choice_query("claim", "due keys", {"limit": limited}, avoided=avoided)
         (keys,) = self._bound_table.execute([query])
         return [tuple(key) for key in keys]
 
     def reap(self, reaping: Reaping, limit: int, avoided: Sequence[KeyTexts]) -> ReapedRows[KeyTexts]:
         query = settle.reap_query(self._bound_table, reaping, limit, avoided=avoided)
-        (rows,) = self._bound_table.execute([query], may_repeat=False)
+        (rows,) = self._bound_table.write([query], may_repeat=False)
         return settle.parse_reaped(self._bound_table, rows)
 
     def reap_rows(
         self, reaping: Reaping, keys: Sequence[KeyTexts], rejection: str | None = None
     ) -> ReapedRows[KeyTexts]:
         query = settle.reap_query(self._bound_table, reaping, len(keys), chosen=keys, rejection=rejection)
-        (rows,) = self._bound_table.execute([query], may_repeat=False)
+        (rows,) = self._bound_table.write([query], may_repeat=False)
         return settle.parse_reaped(self._bound_table, rows)
 
     def keys_to_reap(self, reaping: Reaping, limit: int, avoided: Sequence[KeyTexts]) -> list[KeyTexts]:

@@ -88,7 +88,7 @@ def extend(bound_table: BoundTable, extensions: Sequence[Extension]) -> list[Hol
     queries = [
         bound_table.build_query("extend", "extend", {"request": extensions_json(bound_table, each)}) for each in batches
     ]
-    results = bound_table.execute(queries, is_for_leases=True) if queries else []
+    results = bound_table.write(queries, is_for_leases=True) if queries else []
     return [HoldStatus(each) for each in merge_results(batches, results, len(extensions))]
 
 
