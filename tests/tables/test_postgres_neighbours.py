@@ -14,6 +14,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from tenure.backends.protocol import SWEEP
 from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.postgres import PostgresTable, bound_table, sql_templates
 from tenure.backends.tables.postgres.catalogue import read_catalogue
@@ -65,6 +66,12 @@ COUNT_AND_RAISE = f"perform nextval('S.tries'); {RAISE}"
 """Count the tries of a statement in a sequence: the server does not roll a sequence back."""
 LOCK = "perform from S.customers where id = new.id for update"
 WAITING = "select pid from pg_stat_activity where application_name = %s and wait_event_type = 'Lock'"
+
+NO_EFFECT = "the update has no effect; a trigger skips it, or another transaction has locked the row"
+TOLD = {"raises": (RAISE, "order 1 is frozen"), "skips the update": (IGNORE, NO_EFFECT)}
+"""What a trigger does with the write of a function, and the warning."""
+ERROR_CODES = ["P0001", "P0004", "0A000", "42501", "42P01", "55000", "XX001"]
+LEASES = {"mapped": "tenure_leased_until", "sidecar": "leased_until"}
 
 ERRORS_OF_DONE_IF = {
     "division by zero": "1 / (id - 1) > 99",
@@ -122,6 +129,19 @@ def blocked(shop: Shop, mode: str, condition: str, event: str = "update", action
         connection.execute(shop.named("select from S.customers where id = 2 for update").encode())
         yield
         connection.rollback()
+
+
+def call(shop: Shop, statement: str) -> tuple[list[tuple[Any, ...]], list[str | None]]:
+    """Call a function on a connection of its own; return its rows and its warnings."""
+    told: list[str | None] = []
+    with psycopg.connect(shop.url) as connection:
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        return connection.execute(shop.named(statement).encode()).fetchall(), told
+
+
+def expire(shop: Shop, mode: str, condition: str = "true") -> None:
+    home, _ = HOMES[mode]
+    shop.execute(f"update {home} set {LEASES[mode]} = now() - interval '1 minute' where {condition}")
 
 
 def rejected(settled: Settled) -> Unsettled:
@@ -735,7 +755,8 @@ def test_missing_rights_raise_and_reject_no_row(shop: Shop) -> None:
     assert job_of(shop.open(**MODES["mapped"]), taken.id).state is State.RUNNING
 
 
-def test_a_function_raises_missing_rights(shop: Shop) -> None:
+@pytest.mark.parametrize("function", ["claim_orders", "requeue_expired_orders"])
+def test_a_function_raises_missing_rights(shop: Shop, function: str) -> None:
     shop.fit(**MODES["mapped"]).migrate(functions=True)
     rights = "grant usage on schema S to R; grant select on S.orders to R"
 
@@ -744,7 +765,7 @@ def test_a_function_raises_missing_rights(shop: Shop) -> None:
         psycopg.connect(url) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
-        connection.execute(shop.named("select id from S.claim_orders(1)").encode())
+        connection.execute(shop.named(f"select S.{function}(1)").encode())
 
 
 def test_a_claim_whose_token_holds_rows_returns_them_although_a_reap_is_rejected(
@@ -859,34 +880,67 @@ def test_a_lookup_by_ids_is_whole_although_responses_are_limited(table: Postgres
     assert ids_of(found.jobs) == ["1", "2", "3"]
 
 
-def test_functions_reap_rows_although_another_row_cannot_be_reaped(shop: Shop, mode: str) -> None:
+@pytest.mark.parametrize(("action", "reason"), TOLD.values(), ids=list(TOLD))
+def test_a_function_reaps_rows_behind_one_that_cannot_be_reaped_and_names_it(
+    shop: Shop, mode: str, action: str, reason: str
+) -> None:
     table = shop.fit(**MODES[mode])
     table.migrate(functions=True)
-    home, _ = HOMES[mode]
-    lease = "leased_until" if mode == "sidecar" else "tenure_leased_until"
     take(table, limit=ROWS)
-    shop.execute(f"update {home} set {lease} = now() - interval '1 minute'")
-    reject(shop, mode, "old.id = 1")
+    expire(shop, mode)
+    reject(shop, mode, "old.id = 1", action)
 
-    ((reaped,),) = shop.execute("select S.requeue_expired_orders(3)")
+    reaped, told = call(shop, "select S.requeue_expired_orders(1)")
+    rest = shop.execute("select S.requeue_expired_orders(5)")
     claimed = shop.execute("select id from S.claim_orders(5)")
 
-    assert reaped == 2
+    assert (reaped, rest) == ([(1,)], [(ROWS - 2,)])
+    assert told == [f'row ["1"] not reaped: {reason}']
     assert claimed == [(2,), (3,), (4,), (5,)]
 
 
-def test_a_function_claims_rows_although_another_row_cannot_be_reaped(shop: Shop, mode: str, clock: Clock) -> None:
-    table = shop.fit(clock=clock, **MODES[mode])
+@pytest.mark.parametrize("code", ERROR_CODES)
+def test_a_function_claims_rows_although_another_row_cannot_be_reaped(shop: Shop, mode: str, code: str) -> None:
+    table = shop.fit(**MODES[mode])
     table.migrate(functions=True)
-    home, _ = HOMES[mode]
-    lease = "leased_until" if mode == "sidecar" else "tenure_leased_until"
     take_one(table)
-    shop.execute(f"update {home} set {lease} = now() - interval '1 minute' where id = 1")
-    reject(shop, mode, "old.id = 1")
+    expire(shop, mode, "id = 1")
+    reject(shop, mode, "old.id = 1", f"raise exception using errcode = '{code}', message = 'damaged'")
 
-    claimed = shop.execute("select id from S.claim_orders(2)")
+    claimed = [shop.execute("select id from S.claim_orders(2)") for _ in range(3)]
 
-    assert claimed == [(2,), (3,)]
+    assert claimed == [[(2,), (3,)], [(4,), (5,)], []]
+
+
+@pytest.mark.parametrize("code", ERROR_CODES)
+def test_a_function_claims_rows_behind_one_whose_claim_raises_any_error(shop: Shop, mode: str, code: str) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", f"raise exception using errcode = '{code}', message = 'damaged'", event)
+
+    claimed = [shop.execute("select id from S.claim_orders(2)") for _ in range(2)]
+
+    assert claimed == [[(2,), (3,)], [(4,), (5,)]]
+
+
+def test_a_function_raises_an_error_that_may_concern_all_rows_if_it_claims_nothing(shop: Shop, mode: str) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    event = "update" if mode == "mapped" else "insert"
+    reject(shop, mode, "true", "insert into missing values (1)", event)
+
+    with pytest.raises(psycopg.errors.UndefinedTable, match="missing"):
+        shop.execute("select id from S.claim_orders(2)")
+
+
+def test_a_function_raises_an_error_that_may_concern_all_rows_if_it_reaps_nothing(shop: Shop, mode: str) -> None:
+    table = shop.fit(**MODES[mode])
+    table.migrate(functions=True)
+    take(table, limit=2)
+    expire(shop, mode)
+    reject(shop, mode, "true", "insert into missing values (1)")
+
+    with pytest.raises(psycopg.errors.UndefinedTable, match="missing"):
+        shop.execute("select S.requeue_expired_orders()")
 
 
 @pytest.mark.parametrize("action", [RAISE, IGNORE], ids=["rejected", "skipped"])
@@ -904,10 +958,13 @@ def test_a_function_claims_rows_behind_many_that_cannot_be_claimed(
     assert claimed == [[(n,) for n in range(first, first + limit)] for first in (2, 2 + limit)]
 
 
-def test_a_function_names_the_row_that_cannot_be_claimed_and_does_not_lock_the_others(shop: Shop, mode: str) -> None:
+@pytest.mark.parametrize(("action", "reason"), TOLD.values(), ids=list(TOLD))
+def test_a_function_names_the_row_that_cannot_be_claimed_and_does_not_lock_the_others(
+    shop: Shop, mode: str, action: str, reason: str
+) -> None:
     shop.fit(**MODES[mode]).migrate(functions=True)
     event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
-    reject(shop, mode, f"{row}.id = 1", event=event)
+    reject(shop, mode, f"{row}.id = 1", action, event)
     told: list[str | None] = []
 
     with psycopg.connect(shop.url) as connection:
@@ -916,23 +973,85 @@ def test_a_function_names_the_row_that_cannot_be_claimed_and_does_not_lock_the_o
         meanwhile = shop.execute("select id from S.claim_orders(2)")
 
     assert (first, meanwhile) == ([(2,)], [(3,), (4,)])
+    assert told == [f'row ["1"] not claimed: {reason}']
+
+
+def test_a_function_claims_a_row_behind_a_rejecting_row_and_more_locked_rows_than_it_tries(
+    shop: Shop, mode: str
+) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    shop.execute(f"insert into S.orders (id, source) select n, 'x' from generate_series({ROWS + 1}, {SWEEP + 3}) n")
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", event=event)
+
+    with psycopg.connect(shop.url) as connection:
+        locks = f"select from S.orders where id between 2 and {SWEEP + 2} for update"
+        connection.execute(shop.named(locks).encode())
+        claimed, told = call(shop, "select id from S.claim_orders(1)")
+
+    assert claimed == [(SWEEP + 3,)]
     assert told == ['row ["1"] not claimed: order 1 is frozen']
 
 
+def test_a_function_tries_a_limited_number_of_rows(shop: Shop, mode: str) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    shop.execute(f"insert into S.orders (id, source) select n, 'x' from generate_series({ROWS + 1}, {SWEEP + 3}) n")
+    reject(shop, mode, "true", event="update" if mode == "mapped" else "insert")
+
+    claimed, told = call(shop, "select id from S.claim_orders(2)")
+
+    assert (claimed, len(told)) == ([], SWEEP)
+
+
+def test_a_function_claims_rows_behind_one_that_a_deferred_constraint_rejects_if_constraints_are_immediate(
+    shop: Shop, mode: str
+) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    home, _ = HOMES[mode]
+    shop.execute(
+        "create function S.reject() returns trigger language plpgsql as "
+        f"$$ begin if new.id = 1 then {RAISE}; end if; return null; end $$"
+    )
+    shop.execute(
+        f"create constraint trigger reject after insert or update on {home} deferrable initially deferred "
+        "for each row execute function S.reject()"
+    )
+
+    with psycopg.connect(shop.url) as connection:
+        connection.execute("set constraints all immediate")
+        claimed = connection.execute(shop.named("select id from S.claim_orders(2)").encode()).fetchall()
+
+    assert claimed == [(2,), (3,)]
+
+
+def test_a_function_that_the_server_aborts_does_not_try_again(shop: Shop, mode: str) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    shop.execute("create sequence S.tries")
+    aborts = "raise exception using errcode = 'deadlock_detected'"
+    reject(shop, mode, shop.named("nextval('S.tries') = 1"), aborts, "update" if mode == "mapped" else "insert")
+
+    with pytest.raises(psycopg.errors.DeadlockDetected):
+        shop.execute("select id from S.claim_orders(1)")
+
+    assert number_of_tries(shop) == 1
+
+
 @pytest.mark.parametrize("is_expired", [False, True], ids=["claim", "reap"])
-def test_a_function_raises_a_serialization_failure(shop: Shop, mode: str, *, is_expired: bool) -> None:
+@pytest.mark.parametrize("frozen", [0, 1], ids=["first", "behind a row that is rejected"])
+def test_a_function_raises_a_serialization_failure(shop: Shop, mode: str, frozen: int, *, is_expired: bool) -> None:
     table = shop.fit(**MODES[mode])
     table.migrate(functions=True)
     home, _ = HOMES[mode]
-    lease = "leased_until" if mode == "sidecar" else "tenure_leased_until"
+    lease = LEASES[mode]
     taken = take(table, limit=ROWS)
     table.settle([] if is_expired else [build_release(each) for each in taken])
     shop.execute(f"update {home} set {lease} = {lease} - interval '1 day'")
+    reject(shop, mode, f"old.id = {frozen}")
 
     with psycopg.connect(shop.url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.execute(shop.named("select from S.orders").encode())
-        shop.execute(f"update {home} set {lease} = {lease} - interval '1 day'")
+        shop.execute(f"update {home} set {lease} = {lease} - interval '1 day' where id > {frozen}")
         with pytest.raises(psycopg.errors.SerializationFailure):
             connection.execute(shop.named("select id from S.claim_orders(1)").encode())
 

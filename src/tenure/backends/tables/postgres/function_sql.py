@@ -15,6 +15,7 @@ from tenure.backends.tables.postgres.params import encode
 from tenure.backends.tables.postgres.settle import LANDED, PREVENTED
 from tenure.backends.tables.postgres.sql_templates import WAITING_FRAGMENTS, SqlTemplates
 from tenure.backends.tables.postgres.statements import build_statement
+from tenure.backends.tables.row_isolation import NO_EFFECT
 from tenure.core import checks, operations, payload
 from tenure.core.operations import HoldStatus, Move
 from tenure.core.table.condition import substitute_values
@@ -60,9 +61,13 @@ class FunctionSql:
     def _shared_fragments(self) -> dict[str, Any]:
         layout, statements = self._layout, {}
         chosen = self._templates.choice_fragments("in")
-        # Functions return the row in its own types, not as text. They run in the transaction of the caller: it would
-        # keep the locks of all due rows.
-        more_fragments = {"texts": "cast(null as json)", "lock_due_rows": "", **WAITING_FRAGMENTS}
+        # Functions return the row in its own types, not as text.
+        more_fragments = {
+            "texts": "cast(null as json)",
+            "lock_due_rows": LOCK_NEXT_ROWS,
+            "lock_expired_claims": LOCK_NEXT_ROWS,
+            **WAITING_FRAGMENTS,
+        }
         for name, (operation, statement) in STATEMENTS.items():
             text = self._templates.text(
                 operation, statement, {**more_fragments, **chosen} if name.endswith("chosen") else more_fragments
@@ -76,7 +81,7 @@ class FunctionSql:
         claimed = quote_identifier(derive_name("claimed", layout.table.name))
         return {
             "sql": statements,
-            "reap": self._reap_block(statements),
+            **self._row_parts(statements),
             "claimed": f"{quote_identifier(layout.table.schema)}.{claimed}",
             "returned_columns": ",\n  ".join(f"{quote_identifier(name)} {kind}" for name, kind in returned),
             "row_columns": ", ".join(
@@ -94,10 +99,6 @@ class FunctionSql:
             "key_array_declarations": "".join(
                 f"\n  key_{n} {KEY_TYPES[column.base]}[];" for n, column in enumerate(layout.key, start=1)
             ),
-            "chosen_keys": "".join(
-                f"\n  chosen_{n} {KEY_TYPES[column.base]}[];" for n, column in enumerate(layout.key, start=1)
-            ),
-            "choose_key": self._choose_key(),
             "key_arrays": ", ".join(
                 f"array_agg(cast(found.key_{n} as {KEY_TYPES[column.base]}))"
                 for n, column in enumerate(layout.key, start=1)
@@ -105,28 +106,49 @@ class FunctionSql:
             "key_array_variables": ", ".join(f"tenure_call.key_{n}" for n in keys),
         }
 
-    def _reap_block(self, statements: Mapping[str, str]) -> str:
-        """Return the block that reaps expired claims: all at once, or one by one if the table rejects one of them."""
-        return f"""begin
-    {statements["reap"]} into tenure_call.answer;
-    {COUNT_REAPED}
-  exception when others then
-    {RAISE_SERVER_ERROR}
-    {statements["expired keys"]} into tenure_call.keys;
-    for tenure_call.key in select row.key from json_array_elements(tenure_call.keys) as row (key) loop
-      begin
-        {self._choose_key()}
-        {statements["reap chosen"]} into tenure_call.answer;
-        {COUNT_REAPED}
-      exception when others then
-        raise warning 'row % not reaped: %', tenure_call.key, sqlerrm;
-      end;
-    end loop;
-  end;"""  # noqa: S608 - statements of our own
+    def _row_parts(self, statements: Mapping[str, str]) -> dict[str, str]:
+        """Return the blocks that reap and claim rows, and the declarations of their variables."""
+        parts = raw_statements(__package__, "function_rows")
+        shared = {
+            "choose_key": self._choose_key(),
+            "check_error": CHECK_ERROR,
+            "undo_locks": UNDO_LOCKS,
+            "no_effect": NO_EFFECT,
+            "sweep": SWEEP,
+        }
+        return {
+            "row_variables": parts["variables"]
+            + "".join(
+                f";\n  chosen_{n} {KEY_TYPES[column.base]}[]" for n, column in enumerate(self._layout.key, start=1)
+            )
+            + ";",
+            "reap_rows": parts["change"].format(
+                **shared,
+                action="reaped",
+                wanted="tenure_call.reap_limit",
+                total="tenure_call.reaped",
+                change_rows=statements["reap"],
+                list_keys=statements["expired keys"],
+                change_chosen=statements["reap chosen"],
+                number=NUMBER_REAPED,
+                has_ineffective_write="json_array_length(tenure_call.answer) > tenure_call.number",
+            ),
+            "claim_rows": parts["change"].format(
+                **shared,
+                action="claimed",
+                wanted="tenure_call.wanted",
+                total="tenure_call.had",
+                change_rows=statements["take"],
+                list_keys=statements["due keys"],
+                change_chosen=statements["take chosen"],
+                number="json_array_length(tenure_call.answer -> 2)",
+                has_ineffective_write="json_array_length(tenure_call.answer -> 1) > 0",
+            ),
+        }
 
     def _choose_key(self) -> str:
         """Return the assignments that restrict the next statement to the row `tenure_call.key`."""
-        return "\n        ".join(
+        return "\n          ".join(
             f"tenure_call.chosen_{n} := array[cast(tenure_call.key ->> {n - 1} as {KEY_TYPES[column.base]})];"
             for n, column in enumerate(self._layout.key, start=1)
         )
@@ -238,7 +260,7 @@ def _constant_fragments(spec: TableSpec) -> dict[str, Any]:
         **rules,
         "quote": BODY_QUOTE,
         "raise_invalid": "raise exception using errcode = 'invalid_parameter_value', message =",
-        "raise_server_error": RAISE_SERVER_ERROR,
+        "raise_rejection": RAISE_REJECTION,
         "check_snapshot": CHECK_SNAPSHOT,
         "check_lease": CHECK_LEASE.format(shortest=operations.SHORTEST_LEASE, longest=operations.LONGEST_LEASE),
         "lease": f"{spec.lease:.15g}",
@@ -265,16 +287,26 @@ def _constant_fragments(spec: TableSpec) -> dict[str, Any]:
 BODY_QUOTE = "\0"
 """Placeholder for the quotes of a function body until the body is complete; user SQL cannot contain it."""
 
-COUNT_REAPED = """\
-tenure_call.reaped := tenure_call.reaped + (
-      select count(*) from json_array_elements(tenure_call.answer) as row (claim) where cast(row.claim ->> 4 as boolean)
-    );"""
+LOCK_NEXT_ROWS = "\n  offset :missed\n  for no key update skip locked"
+"""Lists the next rows that no other transaction has locked."""
 
-RAISE_SERVER_ERROR = f"""\
-if sqlstate ~ '^({"|".join([*SERVER_ERROR_CLASSES, *INVALID_STATEMENT_CLASSES])})' then
+UNDO_LOCKS = "TENUR"
+"""The SQLSTATE of the exception that undoes the locks of the listed rows: the caller's transaction would keep them."""
+
+NUMBER_REAPED = (
+    "(select count(*) from json_array_elements(tenure_call.answer) as row (claim) "
+    "where cast(row.claim ->> 4 as boolean))"
+)
+
+CHECK_ERROR = f"""\
+if sqlstate ~ '^({"|".join(SERVER_ERROR_CLASSES)})' then
       raise;
+    elsif sqlstate ~ '^({"|".join(INVALID_STATEMENT_CLASSES)})' then
+      tenure_call.rejection := coalesce(tenure_call.rejection, array[sqlstate, sqlerrm]);
     end if;"""
-"""Raise an error that says nothing about a single row."""
+"""Raise an error that says nothing about a single row. Keep the first error that may concern all rows."""
+
+RAISE_REJECTION = "raise exception using errcode = tenure_call.rejection[1], message = tenure_call.rejection[2];"
 
 CHECK_LEASE = """\
 if tenure_call.lease_seconds is null or tenure_call.lease_seconds not between {shortest:g} and {longest:g} then

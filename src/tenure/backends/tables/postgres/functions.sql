@@ -26,11 +26,8 @@ declare
   worker text := {self}.worker;
   token text := {self}.token;
   had integer := 0;
-  "limit" integer := {sweep};
-  answer json;
-  keys json;
-  key json;
-  reaped integer := 0;{chosen_keys}{variables}
+  reap_limit integer := {sweep};
+  {row_variables}{variables}
 begin
   if tenure_call.wanted is null or tenure_call.wanted not between 1 and {largest_batch} then
     {raise_invalid} format('limit must be 1 to {largest_batch}, not %s', coalesce(cast(tenure_call.wanted as text), 'null'));
@@ -42,31 +39,10 @@ begin
     {raise_invalid} format('token must have 1 to {longest_name} printable characters, not %L', tenure_call.token);
   end if;
   {check_lease}
-  {reap}
-  begin
-    tenure_call."limit" := tenure_call.wanted;
-    {sql[take]} into tenure_call.answer;
-    tenure_call.had := json_array_length(tenure_call.answer -> 2);
-  exception when others then
-    {raise_server_error}
-    tenure_call.answer := null;
-  end;
-  if tenure_call.answer is null or json_array_length(tenure_call.answer -> 1) > 0 then
-    -- The table rejected a row, or the claim did not get a row: claim one by one.
-    tenure_call."limit" := {largest_batch};
-    {sql[due keys]} into tenure_call.keys;
-    tenure_call."limit" := 1;
-    for tenure_call.key in select row.key from json_array_elements(tenure_call.keys) as row (key) loop
-      exit when tenure_call.had >= tenure_call.wanted;
-      begin
-        {choose_key}
-        {sql[take chosen]} into tenure_call.answer;
-        exit when cast(tenure_call.answer ->> 0 as boolean);
-        tenure_call.had := tenure_call.had + json_array_length(tenure_call.answer -> 2);
-      exception when others then
-        raise warning 'row % not claimed: %', tenure_call.key, sqlerrm;
-      end;
-    end loop;
+  {reap_rows};
+  {claim_rows};
+  if tenure_call.had = 0 and tenure_call.rejection is not null then
+    {raise_rejection}
   end if;
   return query
   select {row_columns}, cast(job.fence as bigint), tenure_call.token
@@ -238,18 +214,18 @@ as {quote}
 #variable_conflict use_column
 <<tenure_call>>
 declare
-  "limit" integer := {self}."limit";
+  reap_limit integer := {self}."limit";
   token text;
   had integer := 0;
-  answer json;
-  keys json;
-  key json;
-  reaped integer := 0;{chosen_keys}{constants}
+  {row_variables}{constants}
 begin
-  if tenure_call."limit" is null or tenure_call."limit" not between 1 and {sweep} then
-    {raise_invalid} format('limit must be 1 to {sweep}, not %s', coalesce(cast(tenure_call."limit" as text), 'null'));
+  if tenure_call.reap_limit is null or tenure_call.reap_limit not between 1 and {sweep} then
+    {raise_invalid} format('limit must be 1 to {sweep}, not %s', coalesce(cast(tenure_call.reap_limit as text), 'null'));
   end if;
-  {reap}
+  {reap_rows};
+  if tenure_call.reaped = 0 and tenure_call.rejection is not null then
+    {raise_rejection}
+  end if;
   return tenure_call.reaped;
 end
 {quote};

@@ -57,7 +57,7 @@ from (
   from {home} {sidecar}
   where {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]}{and_chosen_claims}
   order by {sidecar}.{leased_until}, {sidecar_key_order}
-  limit :limit
+  limit :limit{lock_expired_claims}
 ) expired;
 
 -- name: keys of the worker

@@ -210,6 +210,7 @@ class SqlTemplates:
             "and_rejection": "",
             "or_rejected": "",
             "lock_due_rows": "\n  for no key update skip locked",
+            "lock_expired_claims": "",
             "skip_locked": " skip locked",
             "claim_keys": ", ".join(
                 f"cast(claim.value -> 'key' ->> {number} as {KEY_TYPES[each.base]}){each.collate_clause} as "
