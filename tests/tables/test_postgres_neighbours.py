@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -14,6 +14,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+import tenure
 from tenure.backends.protocol import SWEEP
 from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.postgres import PostgresTable, bound_table, sql_templates
@@ -1174,3 +1175,26 @@ def test_after_a_request_that_took_too_long_the_next_one_gets_half_of_the_rows(
         send(table)
 
     assert send(table) == ["1", "2"]
+
+
+def test_a_transaction_that_updates_its_own_row_costs_no_other_row_its_lease(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.fit(**MODES["mapped"])
+
+    with (
+        tenure.Table(shop.url, "orders", schema=shop.schema, lease=2, **MODES["mapped"]) as orders,
+        orders.claim(limit=2) as claims,
+    ):
+        first, second = claims
+        with suppress(tenure.ClaimLost), first.transaction() as connection:
+            connection.execute(shop.named("update S.orders set source = 'y' where id = 1"))
+            until(lambda: first.is_lost)
+        is_second_lost = second.is_lost
+        second.complete()
+
+    assert not is_second_lost
+    assert any(
+        "lease of job 1 not extended: another transaction has locked the job" in text for text in caplog.messages
+    )
+    assert shop.execute("select status from S.orders where id = 2") == [("completed",)]
