@@ -141,6 +141,7 @@ POSTGRES_KINDS = (
         share=SELDOM,
         runs=None,
         crashes=None,
+        logged="the right to complete",
     ),
     Kind(
         name="locked_held",

@@ -30,6 +30,7 @@ class Locking(Memory):
         self.locked_leases: set[str] = set()
         self.is_busy_once = False
         self.busy_count = 0
+        self.rejected_count = 0
         self._seen: set[str] = set()
         self.extend_count = 0
 
@@ -61,6 +62,7 @@ class Locking(Memory):
             self.busy_count += 1
             return BUSY
         if (unsettled := self.rejections.get(id)) is not None:
+            self.rejected_count += 1
             if unsettled.is_failed:
                 super().settle([build_rejection(settlement, str(unsettled.rejection))])
             return unsettled
@@ -77,6 +79,15 @@ def jobs(store: Locking) -> tenure.Jobs:
     jobs = tenure.Jobs("memory://")
     jobs._open_store = lambda: store  # type: ignore[method-assign]
     return jobs
+
+
+def logged_errors(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Return the id of the job and the text of each line at level ERROR."""
+    return [
+        (str(getattr(record, "job", "")), record.getMessage())
+        for record in caplog.records
+        if record.levelname == "ERROR"
+    ]
 
 
 def states(jobs: tenure.Jobs) -> dict[str, str]:
@@ -159,8 +170,9 @@ def test_a_rejected_outcome_is_logged_once_by_id_and_costs_the_others_nothing(
     assert summary.completed == 2
     assert (summary.failed, summary.unrecorded) == ((1, 0) if is_failed else (0, 1))
     assert states(jobs)["job-1"] == ("failed" if is_failed else "running")
-    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert "'job-1' rejected by its table: violates a check" in told
+    ((id, text),) = logged_errors(caplog)
+    assert id == "job-1"
+    assert "'job-1' rejected by its table: violates a check" in text
 
 
 def test_an_outcome_is_kept_and_sent_again_while_the_statement_is_invalid(
@@ -178,8 +190,52 @@ def test_an_outcome_is_kept_and_sent_again_while_the_statement_is_invalid(
         until(lambda: states(jobs)["job-1"] == "completed")
 
     assert (worker.summary.completed, worker.summary.unrecorded) == (3, 0)
-    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert "'job-1' rejected by its table: no such table; fix the table" in told
+    ((id, text),) = logged_errors(caplog)
+    assert id == "job-1"
+    assert "'job-1' rejected by its table: no such table; fix the table" in text
+
+
+def test_rows_that_are_rejected_for_different_reasons_are_logged_once_each(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.work_source.REJECTED_DELAY", 0.02)
+
+    @jobs.task
+    def work() -> None: ...
+
+    ids = [work.using(id=f"job-{n}").enqueue() for n in range(3)]
+    store.rejections = {id: Unsettled(f"no right to complete {id}", may_retry=True) for id in ids}
+    with jobs.worker():
+        until(lambda: store.rejected_count >= 5 * len(ids))
+        store.rejections = {}
+
+    assert sorted(id for id, _ in logged_errors(caplog)) == ids
+
+
+def test_a_reason_that_rejects_many_rows_is_logged_once_until_the_table_is_fixed(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.work_source.REJECTED_DELAY", 0.02)
+
+    @jobs.task
+    def work() -> None: ...
+
+    def reject_all(ids: list[str]) -> None:
+        store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
+        for id in ids:
+            work.using(id=id).enqueue()
+        already = store.rejected_count
+        until(lambda: store.rejected_count >= already + 5 * len(ids))
+        store.rejections = {}
+        until(lambda: set(states(jobs).values()) == {"completed"})
+
+    with jobs.worker():
+        reject_all(["job-0", "job-1", "job-2"])
+        lines_before = len(logged_errors(caplog))
+        reject_all(["job-3", "job-4", "job-5"])
+
+    assert lines_before == 1
+    assert len(logged_errors(caplog)) == 2
 
 
 def test_a_settlement_by_hand_can_be_repeated_after_an_invalid_statement(store: Locking, jobs: tenure.Jobs) -> None:

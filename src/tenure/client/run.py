@@ -40,7 +40,7 @@ class Run(Claim):
     The worker settles the job by how the handler ends, unless the handler settled it, for example in a transaction.
     """
 
-    __slots__ = ("claimed_at", "handler", "is_worker_stopping", "slot", "started_at", "stop_reason")
+    __slots__ = ("claimed_at", "handler", "is_worker_stopping", "logged_rejection", "slot", "started_at", "stop_reason")
 
     handler: "Handler"
 
@@ -51,6 +51,7 @@ class Run(Claim):
         self.slot: object = None
         self.claimed_at = lease.sent_at
         self.started_at: float | None = None
+        self.logged_rejection: str | None = None
 
     def rejection(self, now: float) -> Settlement | None:
         """Return the settlement of a run that must not start: its claim may be lost, or it was stopped; else None."""

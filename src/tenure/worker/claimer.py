@@ -340,9 +340,11 @@ class Claimer:
                 run.record_outcome(settlement.outcome)
                 outcomes.append(settlement.outcome)
                 self.summary.prevented += settlement.found_done
+                if run.logged_rejection is not None:
+                    self._logged_rejection = None
             elif isinstance(settled, Unsettled) and settled.may_retry and (settled is BUSY or not run.lease.is_lost):
                 deferred[run] = settled
-                self._log_rejection(settlement, settled)
+                self._log_rejection(run, settlement, settled)
             elif isinstance(settled, Unsettled):
                 self._record_rejected(run, settlement, settled)
             else:
@@ -367,11 +369,18 @@ class Claimer:
         self._ended_since_trip += len(source.unconfirmed)
         source.unconfirmed = []
 
-    def _log_rejection(self, settlement: Settlement, unsettled: Unsettled) -> None:
-        """Log why a settlement is sent again, once for each reason. A locked job is not worth a line."""
-        if unsettled.rejection not in {None, self._logged_rejection}:
-            self._logged_rejection = unsettled.rejection
-            log.error("%s", unsettled_text(settlement, unsettled))
+    def _log_rejection(self, run: Run, settlement: Settlement, unsettled: Unsettled) -> None:
+        """Log once why the settlement of a run is sent again, and a reason that concerns many runs only for the first.
+
+        A locked job is not worth a line.
+        """
+        reason = unsettled.rejection
+        if reason in {None, run.logged_rejection}:
+            return
+        run.logged_rejection = reason
+        if reason != self._logged_rejection:
+            self._logged_rejection = reason
+            log.error("%s", unsettled_text(settlement, unsettled), extra=job_log_fields(run.job))
 
     def _record_rejected(self, run: Run, settlement: Settlement, unsettled: Unsettled) -> None:
         if unsettled.is_failed:
