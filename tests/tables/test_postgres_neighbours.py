@@ -482,9 +482,11 @@ def test_a_dead_worker_with_a_row_that_cannot_be_reaped_loses_its_other_rows(
     assert [job_of(table, str(n)).attempts for n in (2, 3)] == [1, 0]
 
 
-@pytest.mark.parametrize("action", [RAISE, IGNORE], ids=["raises", "skips the update"])
+@pytest.mark.parametrize(
+    ("action", "level"), [(RAISE, logging.ERROR), (IGNORE, logging.WARNING)], ids=["raises", "skips the update"]
+)
 def test_a_row_at_the_head_that_cannot_be_claimed_keeps_no_row_behind_it(
-    shop: Shop, mode: str, table: PostgresTable, action: str, caplog: pytest.LogCaptureFixture
+    shop: Shop, mode: str, table: PostgresTable, action: str, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     # The first claim of a row inserts its sidecar row.
     event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
@@ -493,7 +495,7 @@ def test_a_row_at_the_head_that_cannot_be_claimed_keeps_no_row_behind_it(
     claimed = [ids_of(take(table)) for _ in range(ROWS)]
 
     assert claimed == [["2"], ["3"], ["4"], ["5"], []]
-    (told,) = messages(caplog)
+    (told,) = messages(caplog, level)
     assert re.match(r"row 1 of \S+ not claimed", told)
 
 
@@ -808,7 +810,9 @@ def test_a_locked_row_and_a_rejecting_row_at_the_head_keep_no_row_behind_them(
     assert claimed == [["3"], ["4"], ["5"]]
 
 
-def test_a_claim_does_not_wait_for_a_locked_row_of_the_sidecar(shop: Shop) -> None:
+def test_a_claim_does_not_wait_for_a_locked_row_of_the_sidecar_and_logs_no_error(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
     table = shop.fit(**MODES["sidecar"])
     settle(table, build_release(take_one(table)))
 
@@ -817,6 +821,7 @@ def test_a_claim_does_not_wait_for_a_locked_row_of_the_sidecar(shop: Shop) -> No
         rest = ids_of(take(table, limit=ROWS))
 
     assert [*claimed, rest] == [["2"], ["3"], ["4", "5"]]
+    assert messages(caplog) == []
 
 
 @pytest.mark.parametrize("was_claimed", [True, False], ids=["claimed before", "new"])

@@ -1,5 +1,6 @@
 """A row that its table does not let tenure change, or that Python cannot read, costs its neighbours nothing."""
 
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -70,8 +71,8 @@ def reaped_ids(reaped: Sequence[Reaped]) -> list[str]:
     return [each.id for each in reaped]
 
 
-def error_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+def messages(caplog: pytest.LogCaptureFixture, *levels: int) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno in levels]
 
 
 @pytest.mark.parametrize("action", ["abort", "fail", "rollback"])
@@ -179,7 +180,7 @@ def test_a_refused_extension_is_reported_as_rejected_and_the_others_are_held(
 
         assert statuses == [[HoldStatus.HELD, HoldStatus.REJECTED, HoldStatus.HELD]] * 2
         assert reaped_ids(reaped) == ["2"]
-        assert error_lines(caplog) == [
+        assert messages(caplog, logging.ERROR) == [
             f"row 2 of orders not extended: the table rejects the write: {REFUSED}; the other rows are not affected"
         ]
 
@@ -265,7 +266,7 @@ def test_a_row_that_cannot_be_reaped_is_logged_once_and_keeps_nobody_waiting(
         assert reaped == [[], ["2"]]
         assert ids_of(taken) == ["2", "3"]
         assert job_of(table, "1").state is State.RUNNING
-        assert error_lines(caplog) == [
+        assert messages(caplog, logging.ERROR) == [
             f"row 1 of orders not reaped: the table rejects the write: {reason}; the other rows are not affected"
         ]
 
@@ -336,8 +337,8 @@ def test_a_row_at_the_head_that_cannot_be_claimed_is_logged_once_and_the_rows_be
 
         assert [ids_of(first), ids_of(second), ids_of(others)] == [["2"], ["3"], ["4"]]
         assert job_of(table, "1").state is State.QUEUED
-        assert len(error_lines(caplog)) == 1
-        assert error_lines(caplog)[0].startswith(f"row 1 of orders not claimed: {reason}")
+        (told,) = [line for line in messages(caplog, logging.WARNING, logging.ERROR) if " not claimed: " in line]
+        assert told.startswith(f"row 1 of orders not claimed: {reason}")
 
 
 def test_a_row_that_can_be_claimed_again_is_claimed_after_a_while(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -608,7 +609,7 @@ def test_a_row_with_a_generated_column_that_fails_is_logged_and_does_not_stop_cl
         execute(path, "alter table orders add column amount generated always as (json_extract(source, '$.a')) virtual")
 
         assert ids_of(take(table, limit=3)) == ["1", "3"]
-        assert [line.split(":")[0] for line in error_lines(caplog)] == ["row 2 of orders not claimed"]
+        assert [line.split(":")[0] for line in messages(caplog, logging.ERROR)] == ["row 2 of orders not claimed"]
 
 
 def test_a_running_row_for_which_where_fails_can_be_extended_settled_and_reaped(path: Path, clock: Clock) -> None:
@@ -779,7 +780,19 @@ def test_a_row_that_was_not_rejected_for_long_counts_as_new(
     ticks.now += SHORTEST_DELAY
 
     assert avoided.keys() == []
-    assert len(error_lines(caplog)) == 2
+    assert len(messages(caplog, logging.ERROR)) == 2
+
+
+def test_a_row_that_is_rejected_after_it_was_locked_is_logged_once_for_each(
+    ticks: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    avoided: AvoidedRows[str] = AvoidedRows("orders")
+
+    for level in (logging.WARNING, logging.ERROR, logging.WARNING, logging.ERROR):
+        avoided.avoid("row", "row", "claimed", REFUSED, level=level)
+        ticks.now += LONGEST_DELAY
+
+    assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.ERROR]
 
 
 def test_the_number_of_avoided_rows_is_bounded(ticks: SimpleNamespace) -> None:

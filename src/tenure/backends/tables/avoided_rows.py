@@ -25,6 +25,7 @@ MOST_AVOIDED = 10_000
 class _Avoided:
     until: float
     delay: float
+    level: int
 
 
 class AvoidedRows(Generic[K]):
@@ -51,8 +52,8 @@ class AvoidedRows(Generic[K]):
     def avoid(
         self, key: K, id: str, action: str, reason: str, *, level: int = logging.ERROR, is_logged: bool = True
     ) -> None:
-        """Avoid a row that could not be changed. Log only the first of several failures in a row."""
-        if self._add(key) and is_logged:
+        """Avoid a row that could not be changed. Log its first failure, and the first one of a higher level."""
+        if self._add(key, level) and is_logged:
             log.log(
                 level,
                 "row %s of %s not %s: %s; the other rows are not affected",
@@ -63,15 +64,16 @@ class AvoidedRows(Generic[K]):
                 extra={"job": id, "table": self._table},
             )
 
-    def _add(self, key: K) -> bool:
-        """Avoid a row; return whether it is new."""
+    def _add(self, key: K, level: int) -> bool:
+        """Avoid a row; return whether this failure has a higher level than all before."""
         now = time.monotonic()
         with self._lock:
             self._drop_old(now)
             before = self._rows.pop(key, None)
             delay = SHORTEST_DELAY if before is None else min(2 * before.delay, LONGEST_DELAY)
-            self._rows[key] = _Avoided(now + delay, delay)
-            return before is None
+            known_level = logging.NOTSET if before is None else before.level
+            self._rows[key] = _Avoided(now + delay, delay, max(level, known_level))
+            return level > known_level
 
     def _drop_old(self, now: float) -> None:
         """Drop the rows, from the oldest on, that were not rejected again for a while, or are too many."""

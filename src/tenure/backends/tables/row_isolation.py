@@ -174,8 +174,9 @@ class RowIsolation(Generic[K]):
             if round_.was_held or len(jobs) >= request.limit:
                 break
             # Another transaction may have claimed a missed row. A row that is due and missed again is not claimable.
+            # Its sidecar row may only be locked, so the level is WARNING.
             for key in missed & missed_now:
-                self._avoided.avoid(key, self._batches.id_of(key), "claimed", NO_EFFECT)
+                self._avoided.avoid(key, self._batches.id_of(key), "claimed", NO_EFFECT, level=logging.WARNING)
             missed = missed_now
         if rejections and not jobs and all(each.is_invalid for each in rejections):
             # Probably the statement is invalid for every row, for example because a trigger uses a missing table.
