@@ -39,7 +39,7 @@ def reap(
 def reap_rows(
     write: WriteTransaction, layout: Layout, reaping: Reaping, keys: Sequence[KeyValues], rejection: str | None
 ) -> list[Reaped]:
-    """Reap the claims of these rows. With a rejection, fail them with this message instead."""
+    """Reap the claims of the rows; with a rejection, fail the rows with its message instead."""
     return _reap_keys(
         write, layout, reaping, [key for key in keys if _is_to_reap(write, layout, reaping, key)], rejection
     )
