@@ -13,15 +13,14 @@ BUSY_TIMEOUT = 10.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
 
 
-def settle(store: Claiming, settlements: Sequence[Settlement]) -> list[Settled]:
+def settle(store: Claiming, settlements: Sequence[Settlement]) -> Sequence[Settled]:
     """Settle claims; send the settlements of locked jobs again, for at most `BUSY_TIMEOUT` seconds."""
-    settled = list(store.settle(settlements))
-    busy = _busy_numbers(settled)
+    settled = store.settle(settlements)
     pauses = _pauses(BUSY_TIMEOUT)
-    while bool(busy) and next(pauses, False):
-        for number, each in zip(busy, store.settle([settlements[number] for number in busy]), strict=True):
-            settled[number] = each
-        busy = _busy_numbers(settled)
+    while BUSY in settled and next(pauses, False):
+        busy = [settlement for settlement, each in zip(settlements, settled, strict=True) if each is BUSY]
+        again = iter(store.settle(busy))
+        settled = [next(again) if each is BUSY else each for each in settled]
     return settled
 
 
@@ -34,10 +33,6 @@ def extend(store: Claiming, extension: Extension, timeout: float) -> tuple[float
         sent_at = ticks()
         (status,) = store.extend([extension])
     return sent_at, status
-
-
-def _busy_numbers(settled: Sequence[Settled]) -> list[int]:
-    return [number for number, each in enumerate(settled) if each is BUSY]
 
 
 def _pauses(timeout: float) -> Iterator[bool]:
