@@ -284,7 +284,7 @@ def test_an_expired_row_whose_reaping_needs_a_lock_keeps_no_row_behind_it(
     assert job_of(table, "2").state is State.RUNNING
 
 
-@pytest.mark.parametrize("code", ["0A000", "42501"])
+@pytest.mark.parametrize("code", ["0A000", "2F005", "39P01", "3F000", "42501", "08001", "53100", "58030"])
 def test_an_outcome_that_a_trigger_rejects_as_invalid_may_be_sent_again_and_the_others_land(
     shop: Shop, mode: str, table: PostgresTable, code: str
 ) -> None:
@@ -329,14 +329,103 @@ def test_a_done_if_that_takes_too_long_for_a_row_is_rejected_and_not_an_outage(s
     assert table.already_done(["1"]) == [True]
 
 
-def test_a_claim_reaps_fewer_rows_if_responses_took_too_long(table: PostgresTable, clock: Clock) -> None:
+@pytest.mark.parametrize("frozen", [0, 4], ids=["at once", "after a rejection"])
+def test_a_claim_reaps_fewer_rows_if_responses_took_too_long(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, frozen: int
+) -> None:
     take(table, limit=3, lease=1)
     clock.advance(2)
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = {frozen}", event=event)
     table._batch_limit.most = 1
 
     take_one(table)
 
-    assert [job_of(table, id).state for id in ("1", "2", "3")] == [State.RUNNING] * 3
+    states = [job_of(table, id).state for id in ("1", "2", "3")]
+    assert states == [State.RUNNING] * 3
+
+
+def test_a_claim_reaps_more_rows_again_after_fast_responses(shop: Shop, mode: str, clock: Clock) -> None:
+    table = shop.fit(clock=clock, done_if="true", **MODES[mode])
+    take(table, limit=ROWS, lease=1)
+    clock.advance(2)
+    table._batch_limit.most = 1
+
+    limits = []
+    for _ in range(3):
+        take(table)
+        limits.append(table._batch_limit.most)
+
+    assert limits == [2, 4, 4]
+
+
+def test_a_done_if_that_reads_a_missing_file_keeps_no_row_from_being_claimed(shop: Shop, mode: str) -> None:
+    table = shop.fit(**MODES[mode], done_if="(pg_stat_file(orders.source)).size > 0")
+    take(table, limit=2)
+    expire(shop, mode)
+
+    claimed = ids_of(take(table, limit=ROWS))
+
+    assert claimed == ["3", "4", "5"]
+    assert job_of(table, "1").state is State.RUNNING
+
+
+def test_a_lock_of_the_whole_table_is_an_outage_and_no_row_is_to_blame(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, _ = HOMES[mode]
+    take(table, limit=ROWS, lease=1)
+    clock.advance(2)
+
+    with psycopg.connect(shop.url) as connection:
+        connection.execute(shop.named(f"lock table {home} in share mode").encode())
+        with pytest.raises(StoreUnavailable, match="another transaction holds a lock"):
+            take(table, limit=ROWS)
+        connection.rollback()
+
+    assert ids_of(take(table, limit=ROWS)) == ["1", "2", "3", "4", "5"]
+    assert messages(caplog, logging.WARNING) == []
+
+
+def test_rows_whose_claims_are_rejected_for_one_reason_are_logged_in_one_line(
+    shop: Shop, mode: str, table: PostgresTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    denied = "raise exception using errcode = '42501', message = 'not for you'"
+    reject(shop, mode, f"{row}.id <= 3", denied, event)
+
+    claimed = ids_of(take(table, limit=ROWS))
+
+    assert claimed == ["4", "5"]
+    (told,) = messages(caplog)
+    assert re.match(r"rows 1, 2, 3 of \S+ not claimed: the table rejects the write: not for you", told)
+
+
+def test_a_rejected_outcome_is_reported_although_the_claim_of_the_same_request_raises(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    (first,) = take(table)
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id > 1", "insert into missing values (1)", event)
+    home, state = HOMES[mode]
+    shop.execute(f"alter table {home} add constraint never_done check ({state} <> 'completed') not valid")
+
+    settled, claimed = table.exchange([build_completion(first)], request())
+
+    assert rejected(settled[0]).is_failed
+    assert (claimed.jobs, claimed.is_cut) == ([], True)
+
+
+def test_a_claim_that_takes_a_part_of_its_lease_tries_no_further_rows(
+    shop: Shop, mode: str, table: PostgresTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", event=event)
+    monkeypatch.setattr("tenure.backends.tables.row_isolation.LEASE_FRACTION", 0.0)
+
+    claimed = [table.claim(request(limit=ROWS)) for _ in range(2)]
+
+    assert [(ids_of(each.jobs), each.is_cut) for each in claimed] == [(["2"], True), (["3", "4", "5"], False)]
 
 
 def test_a_claim_row_by_row_takes_no_more_rows_at_once_than_fit_into_a_response(shop: Shop) -> None:
@@ -616,6 +705,21 @@ def test_errors_are_cut_to_a_column_that_was_made_shorter(shop: Shop) -> None:
     assert shop.execute("select distinct length(last_error) from S.orders where id <= 2") == [(20,)]
 
 
+def test_a_row_whose_key_was_made_larger_is_settled(shop: Shop, mode: str) -> None:
+    shop.execute("alter table S.orders alter id type integer")
+    table = shop.fit(**MODES[mode])
+    (first,) = take(table)
+    home, _ = HOMES[mode]
+    for each in {home, "S.orders"}:
+        shop.execute(f"alter table {each} alter id type bigint")
+    shop.execute("insert into S.orders (id, source) values (-3000000000, 'x')")
+
+    second = take_one(table)
+    settled = table.settle([build_completion(first), build_completion(second)])
+
+    assert settled == [True, True]
+
+
 @pytest.mark.parametrize(("raised", "reads"), [("raise 'frozen'", 0), ("perform 1 / 0", 1)])
 def test_a_rejected_row_costs_no_new_statements(
     shop: Shop, mode: str, table: PostgresTable, monkeypatch: pytest.MonkeyPatch, raised: str, reads: int
@@ -724,7 +828,8 @@ def test_a_claim_that_no_row_lets_through_raises_if_the_statement_is_invalid(
     with pytest.raises(ConfigurationError, match="missing"):
         take(table, limit=3)
 
-    assert len(messages(caplog)) == 1
+    named = [match[1] for told in messages(caplog) if (match := re.match(r"rows ([0-9, ]+) of", told))]
+    assert named == ["1, 2, 3", "4, 5"]
 
 
 def test_rows_are_claimed_although_the_statement_is_invalid_for_another(
@@ -936,6 +1041,31 @@ def test_a_function_raises_an_error_that_may_concern_all_rows_if_it_claims_nothi
 
     with pytest.raises(psycopg.errors.UndefinedTable, match="missing"):
         shop.execute("select id from S.claim_orders(2)")
+
+
+def test_a_function_that_reaps_rows_raises_no_error_that_may_concern_all_rows(shop: Shop, mode: str) -> None:
+    table = shop.fit(**MODES[mode], done_if="true")
+    table.migrate(functions=True)
+    take_one(table)
+    expire(shop, mode)
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id > 1", "insert into missing values (1)", event)
+
+    claimed = shop.execute("select id from S.claim_orders(2)")
+
+    assert claimed == []
+    assert job_of(table, "1").state is State.COMPLETED
+
+
+@pytest.mark.parametrize("code", ["08001", "58P01"])
+def test_a_function_claims_rows_behind_one_that_needs_another_server_or_a_file(
+    shop: Shop, mode: str, code: str
+) -> None:
+    shop.fit(**MODES[mode]).migrate(functions=True)
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", f"raise exception using errcode = '{code}', message = 'down'", event)
+
+    assert shop.execute("select id from S.claim_orders(2)") == [(2,), (3,)]
 
 
 def test_a_function_raises_an_error_that_may_concern_all_rows_if_it_reaps_nothing(shop: Shop, mode: str) -> None:

@@ -14,7 +14,14 @@ import pytest
 
 from tenure.backends.shared.isolation import StatementRejected, settle_isolated
 from tenure.backends.sqlite.database import Database
-from tenure.backends.tables.avoided_rows import LONGEST_DELAY, MOST_AVOIDED, REMEMBERED, SHORTEST_DELAY, AvoidedRows
+from tenure.backends.tables.avoided_rows import (
+    LONGEST_DELAY,
+    MOST_AVOIDED,
+    MOST_NAMED,
+    REMEMBERED,
+    SHORTEST_DELAY,
+    AvoidedRows,
+)
 from tenure.backends.tables.row_isolation import NO_EFFECT, Reaping, RowIsolation, Taken
 from tenure.backends.tables.sqlite import SQLiteTable
 from tenure.backends.tables.sqlite.keys import KeyValues
@@ -761,7 +768,7 @@ def test_a_row_that_is_rejected_again_and_again_is_avoided_for_longer_and_longer
     delays: list[float] = []
     for _ in range(8):
         started_at = ticks.now
-        avoided.avoid("row", "row", "claimed", REFUSED)
+        avoided.avoid({"row": "row"}, "claimed", REFUSED)
         while avoided.keys():
             ticks.now += SHORTEST_DELAY
         delays.append(ticks.now - started_at)
@@ -774,9 +781,9 @@ def test_a_row_that_was_not_rejected_for_long_counts_as_new(
 ) -> None:
     avoided: AvoidedRows[str] = AvoidedRows("orders")
     for _ in range(2):
-        avoided.avoid("row", "row", "claimed", REFUSED)
+        avoided.avoid({"row": "row"}, "claimed", REFUSED)
     ticks.now += 2 * SHORTEST_DELAY + REMEMBERED
-    avoided.avoid("row", "row", "claimed", REFUSED)
+    avoided.avoid({"row": "row"}, "claimed", REFUSED)
     ticks.now += SHORTEST_DELAY
 
     assert avoided.keys() == []
@@ -789,16 +796,25 @@ def test_a_row_that_is_rejected_after_it_was_locked_is_logged_once_for_each(
     avoided: AvoidedRows[str] = AvoidedRows("orders")
 
     for level in (logging.WARNING, logging.ERROR, logging.WARNING, logging.ERROR):
-        avoided.avoid("row", "row", "claimed", REFUSED, level=level)
+        avoided.avoid({"row": "row"}, "claimed", REFUSED, level=level)
         ticks.now += LONGEST_DELAY
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.ERROR]
 
 
+def test_many_avoided_rows_are_logged_in_one_line_of_limited_length(caplog: pytest.LogCaptureFixture) -> None:
+    avoided: AvoidedRows[int] = AvoidedRows("orders")
+
+    avoided.avoid({number: str(number) for number in range(MOST_NAMED + 5)}, "claimed", REFUSED)
+
+    (told,) = messages(caplog, logging.ERROR)
+    assert f", {MOST_NAMED - 1} and 5 more of orders not claimed" in told
+
+
 def test_the_number_of_avoided_rows_is_bounded(ticks: SimpleNamespace) -> None:
     avoided: AvoidedRows[int] = AvoidedRows("orders")
     for number in range(MOST_AVOIDED + 5):
-        avoided.avoid(number, str(number), "claimed", REFUSED)
+        avoided.avoid({number: str(number)}, "claimed", REFUSED)
 
     assert avoided.keys() == list(range(5, MOST_AVOIDED + 5))
     assert ticks.now == 1_000.0

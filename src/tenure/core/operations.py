@@ -85,10 +85,14 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """The claimed jobs, and a hint for the next request. Equality ignores the hint."""
+    """The claimed jobs, and a hint for the next request. Equality ignores the hint.
+
+    `is_cut`: the claim ended early, so fewer jobs than requested do not mean that no more are due.
+    """
 
     jobs: list[Job]
     hint: object = field(default=None, compare=False)
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,10 @@ class DoneCheckingTable:
         if not claimed.jobs:
             return claimed
         return ClaimedWithDone(
-            jobs=claimed.jobs, hint=claimed.hint, done=self._find_done([job.id for job in claimed.jobs])
+            jobs=claimed.jobs,
+            hint=claimed.hint,
+            is_cut=claimed.is_cut,
+            done=self._find_done([job.id for job in claimed.jobs]),
         )
 
     def _find_done(self, ids: Sequence[str]) -> frozenset[str] | None:

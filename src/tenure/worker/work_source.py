@@ -182,7 +182,7 @@ class WorkSource:
         self.found_jobs = self.found_jobs or bool(jobs)
         self._hint = claimed.hint if len(jobs) >= claim_request.limit else None
         # With a hint the claim did not scan everything.
-        self.may_have_jobs = len(jobs) >= claim_request.limit or claim_request.hint is not None
+        self.may_have_jobs = len(jobs) >= claim_request.limit or claim_request.hint is not None or claimed.is_cut
         return [
             handlers[job.type].build_run(job, claim_request, store_request.sent_at, on_lost_or_cancelled)
             for job in jobs

@@ -13,7 +13,7 @@ from tenure.backends.postgres.batch_limit import BatchLimit
 from tenure.backends.postgres.caller_transaction import PostgresTransactionOperations
 from tenure.backends.postgres.database import Database
 from tenure.backends.postgres.encoding import array, microseconds, optional_array
-from tenure.backends.postgres.errors import INVALID_STATEMENT_CLASSES, rejections_raised
+from tenure.backends.postgres.errors import rejections_raised
 from tenure.backends.postgres.explain import explain
 from tenure.backends.postgres.job_waiter import JobWaiter
 from tenure.backends.postgres.maintenance import Maintenance
@@ -75,7 +75,7 @@ class PostgreSQL:
         return scheduled
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        return self._batch_limit.run(request, partial(claim.claim, self.database), lambda claimed: claimed.jobs)
+        return self._batch_limit.run(request, partial(claim.claim, self.database), lambda claimed: len(claimed.jobs))
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return claim.extend(self.database, extensions)
@@ -92,12 +92,14 @@ class PostgreSQL:
     def _rejections_raised(self) -> AbstractContextManager[None]:
         """Raise `StatementRejected` if the server rejects a job; not if the schema is missing or outdated."""
         hint = f"check the constraints and triggers of {self.database.address.display_name}"
-        return rejections_raised(hint, ignored_classes=INVALID_STATEMENT_CLASSES)
+        return rejections_raised(hint, ignores_invalid=True)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
         try:
             with self._rejections_raised():
-                return self._batch_limit.run(request, partial(self._exchange, settlements), lambda both: both[1].jobs)
+                return self._batch_limit.run(
+                    request, partial(self._exchange, settlements), lambda both: len(both[1].jobs)
+                )
         except StatementRejected:
             return self.settle(settlements), self.claim(request)
 
@@ -154,7 +156,7 @@ class PostgreSQL:
     def find(self, query: Query) -> Page:
         if query.ids is not None:
             return read.find(self.database, query)
-        return self._batch_limit.run(query, partial(read.find, self.database), lambda page: page.jobs)
+        return self._batch_limit.run(query, partial(read.find, self.database), lambda page: len(page.jobs))
 
     def stats(self) -> Stats:
         return read.stats(self.database)

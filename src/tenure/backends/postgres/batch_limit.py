@@ -1,7 +1,7 @@
 """Limit the number of jobs in one response: jobs with large rows or histories do not fit together."""
 
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -26,8 +26,11 @@ class BatchLimit:
         self.most = LARGEST_BATCH
         self._timeout = timeout
 
-    def run(self, request: Q, send: Callable[[Q], R], jobs_of: Callable[[R], Sized]) -> R:
-        """Send a request for at most as many jobs as fit into a response. Repeat it if the response was too large."""
+    def run(self, request: Q, send: Callable[[Q], R], size_of: Callable[[R], int]) -> R:
+        """Send a request for at most as many jobs as fit into a response. Repeat it if the response was too large.
+
+        `size_of` counts the jobs of the response: those that it returns, or those that the request changed.
+        """
         while True:
             limited = request if request.limit <= self.most else replace(request, limit=self.most)
             started_at = time.monotonic()
@@ -41,6 +44,6 @@ class BatchLimit:
                     raise
             else:
                 is_fast = time.monotonic() - started_at < FAST_FRACTION * self._timeout
-                if is_fast and len(jobs_of(response)) == self.most:
+                if is_fast and size_of(response) >= self.most:
                     self.most = min(2 * self.most, LARGEST_BATCH)
                 return response

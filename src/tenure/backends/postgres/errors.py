@@ -21,9 +21,15 @@ CONFLICT_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, *PREPAR
 SERVER_ERROR_CLASSES = ("08", "25", "28", "3D", "40", "53", "55006", "55P03", "57", "58", "F0")
 """SQLSTATE classes of connections, logins, conflicts, resources and operators: they say nothing about a single row."""
 
-INVALID_STATEMENT_CLASSES = ("0A", "42", "55", "XX")
+INVALID_STATEMENT_CLASSES = ("0A", "2F", "39", "3F", "42", "55", "XX")
 """SQLSTATE classes of errors that other values in the row do not cure: syntax, missing objects, unsupported features,
-objects in the wrong state, damaged data."""
+invalid functions, objects in the wrong state, damaged data."""
+
+FUNCTION_ERROR_CLASSES = ("08", "53", "58")
+"""SQLSTATE classes of the server that a trigger or function may raise as well, for example about another server."""
+
+OTHER_SERVER_CLASSES = ("08", "58P01")
+"""Those of them that an SQL function of ours can only get about another server or a file: this server executes it."""
 
 TOO_LARGE_ERRORS = (errors.ProgramLimitExceeded, errors.OutOfMemory)
 """The response is too large: the server builds it as one text of at most 1 GiB."""
@@ -75,10 +81,23 @@ def is_standby_error(error: psycopg.Error | OSError) -> bool:
     return isinstance(error, errors.FeatureNotSupported) and error.diag.context is None
 
 
+def is_raised_by_function(error: psycopg.Error) -> bool:
+    """Return whether a trigger or function raised an error of a class that otherwise concerns the whole server.
+
+    For example, a trigger cannot connect to another server, or `done_if` reads a missing file. The error has a context,
+    except that of a built-in function.
+    """
+    return (
+        error.sqlstate is not None
+        and error.sqlstate.startswith(FUNCTION_ERROR_CLASSES)
+        and (error.diag.context is not None or isinstance(error, errors.UndefinedFile))
+    )
+
+
 def is_connection_lost(error: psycopg.Error | OSError) -> bool:
     """Return whether the connection is lost, so that the outcome of the request is unknown, or leads to a standby."""
     if isinstance(error, psycopg.OperationalError):
-        return error.sqlstate in CONNECTION_LOST_STATES
+        return error.sqlstate in CONNECTION_LOST_STATES and not is_raised_by_function(error)
     return isinstance(error, OSError) or is_standby_error(error)
 
 
@@ -109,25 +128,24 @@ def is_timeout(error: TenureError) -> bool:
 
 
 @contextmanager
-def rejections_raised(hint: str, *, ignored_classes: tuple[str, ...] = ()) -> Iterator[None]:
+def rejections_raised(hint: str, *, ignores_invalid: bool = False) -> Iterator[None]:
     """Raise `StatementRejected` if the server rejected a statement or one of its rows, and will reject it again."""
     try:
         yield
     except TenureError as exc:
         cause = exc.__cause__
-        if (
-            not isinstance(cause, psycopg.Error)
-            or cause.sqlstate is None
-            or cause.sqlstate.startswith((*SERVER_ERROR_CLASSES, *ignored_classes))
-            or is_standby_error(cause)
-        ):
+        if not isinstance(cause, psycopg.Error) or cause.sqlstate is None or is_standby_error(cause):
+            raise
+        is_raised = is_raised_by_function(cause)
+        is_invalid = is_raised or cause.sqlstate.startswith(INVALID_STATEMENT_CLASSES)
+        if (is_invalid and ignores_invalid) or (cause.sqlstate.startswith(SERVER_ERROR_CLASSES) and not is_raised):
             raise
         # A right that a trigger or policy of the table lacks for one row must not cost the other rows anything.
         is_denied = isinstance(cause, errors.InsufficientPrivilege)
         raise StatementRejected(
             str(exc) if is_denied else f"the server rejected a statement: {reason_of(cause)}; {hint}",
             reason=cause.diag.message_primary or reason_of(cause),
-            is_invalid=cause.sqlstate.startswith(INVALID_STATEMENT_CLASSES),
+            is_invalid=is_invalid,
         ) from cause
 
 

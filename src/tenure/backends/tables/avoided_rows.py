@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -19,6 +19,8 @@ REMEMBERED = 600.0
 """Seconds after which a row that was not rejected again counts as new."""
 MOST_AVOIDED = 10_000
 """Maximum number of avoided rows: every claim sends their keys."""
+MOST_NAMED = 20
+"""Maximum number of ids in a log line."""
 
 
 @dataclass(slots=True)
@@ -49,19 +51,21 @@ class AvoidedRows(Generic[K]):
         with self._lock:
             return [key for key, row in self._rows.items() if now < row.until]
 
-    def avoid(
-        self, key: K, id: str, action: str, reason: str, *, level: int = logging.ERROR, is_logged: bool = True
-    ) -> None:
-        """Avoid a row that could not be changed. Log its first failure, and the first one of a higher level."""
-        if self._add(key, level) and is_logged:
+    def avoid(self, rows: Mapping[K, str], action: str, reason: str, *, level: int = logging.ERROR) -> None:
+        """Avoid rows that could not be changed, given as ids by key.
+
+        Log the first failure of a row, and its first one of a higher level: all rows of a call in one line.
+        """
+        new_ids = [id for key, id in rows.items() if self._add(key, level)]
+        if new_ids:
             log.log(
                 level,
-                "row %s of %s not %s: %s; the other rows are not affected",
-                id,
+                "%s of %s not %s: %s; the other rows are not affected",
+                text_of_rows(new_ids),
                 self._table,
                 action,
                 reason,
-                extra={"job": id, "table": self._table},
+                extra={"job": new_ids[0] if len(new_ids) == 1 else new_ids, "table": self._table},
             )
 
     def _add(self, key: K, level: int) -> bool:
@@ -82,3 +86,9 @@ class AvoidedRows(Generic[K]):
             if now < row.until + REMEMBERED and len(self._rows) < MOST_AVOIDED:
                 return
             del self._rows[key]
+
+
+def text_of_rows(ids: Sequence[str]) -> str:
+    """Return a text such as "row 7" or "rows 1, 2 and 98 more"."""
+    more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
+    return f"row{'s' if len(ids) > 1 else ''} {', '.join(ids[:MOST_NAMED])}{more}"

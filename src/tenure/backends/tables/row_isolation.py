@@ -10,12 +10,17 @@ failed batch is split until only the failed rows are left, so that the other row
 """
 
 import logging
-from collections.abc import Collection, Hashable, Sequence
+import time
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from tenure.backends.protocol import SWEEP
-from tenure.backends.shared.isolation import StatementBlocked, StatementFailed, isolate, settle_isolated
+from tenure.backends.shared.isolation import (
+    StatementBlocked,
+    StatementFailed,
+    isolate,
+    settle_isolated,
+)
 from tenure.backends.tables.avoided_rows import AvoidedRows
 from tenure.core.job import Job
 from tenure.core.operations import (
@@ -28,6 +33,7 @@ from tenure.core.operations import (
     Settled,
     Settlement,
 )
+from tenure.errors import TenureError
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +41,9 @@ K = TypeVar("K", bound=Hashable)
 
 MOST_CLAIM_ROUNDS = 10
 """How often a claim looks for further rows, if it did not get all the rows that it had found."""
+
+LEASE_FRACTION = 0.25
+"""Fraction of the lease after which a claim that has rows tries no further ones: their leases have begun."""
 
 NO_EFFECT = "the update has no effect; a trigger skips it, or another transaction has locked the row"
 
@@ -74,6 +83,11 @@ class Taken(Generic[K]):
 class RowBatches(Protocol[K]):
     """The operations of one engine. Each call is one transaction, and raises `StatementFailed` as a whole."""
 
+    @property
+    def reap_limit(self) -> int:
+        """How many expired claims a claim reaps at most."""
+        ...
+
     def id_of(self, key: K) -> str: ...
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Settled]: ...
@@ -110,7 +124,6 @@ class RowIsolation(Generic[K]):
         self._batches = batches
         self._avoided: AvoidedRows[K] = AvoidedRows(table)
         self._unextended: AvoidedRows[Hold] = AvoidedRows(table)
-        self._logged_reason: str | None = None
 
     def avoided_keys(self) -> list[K]:
         """Return the keys of the rows to avoid now: neither claims nor waits see them."""
@@ -123,82 +136,100 @@ class RowIsolation(Generic[K]):
         return isolate(extensions, self._batches.extend, self._reject_extension)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
+        ends_at = time.monotonic() + LEASE_FRACTION * request.lease
         try:
             settled, taken = self._batches.exchange(settlements, request, self._avoided.keys())
         except StatementFailed:
             settled = self.settle(settlements)
-            self.reap(Reaping(token=request.token), SWEEP)
-            taken = self._batches.take(request, [], 0)
-            if not taken.was_held:
-                return settled, Claimed(jobs=self._take_rounds(request, taken))
-        else:
-            self._avoid_unreaped(taken.unreaped)
-            if taken.missed and not taken.was_held:
-                return settled, Claimed(jobs=self._take_rounds(request, taken))
+            try:
+                return settled, self._claim(request, ends_at)
+            except TenureError:
+                if not settlements:
+                    raise
+                # The settlements must be reported. If the failure lasts, a later claim raises.
+                return settled, Claimed(jobs=[], is_cut=True)
+        self._avoid_unreaped(taken.unreaped)
+        if taken.missed and not taken.was_held:
+            return settled, self._take_rounds(request, taken, ends_at)
         return settled, Claimed(jobs=taken.jobs)
+
+    def _claim(self, request: ClaimRequest, ends_at: float) -> Claimed:
+        self.reap(Reaping(token=request.token), self._batches.reap_limit)
+        taken = self._batches.take(request, [], 0)
+        return Claimed(jobs=taken.jobs) if taken.was_held else self._take_rounds(request, taken, ends_at)
 
     def reap(self, reaping: Reaping, limit: int) -> list[Reaped]:
         avoided = self._avoided.keys()
         try:
             return self._without_missed(self._batches.reap(reaping, limit, avoided))
-        except StatementFailed:
-            keys = self._batches.keys_to_reap(reaping, limit, avoided)
-        return isolate(
-            keys,
+        except StatementFailed as exc:
+            if isinstance(exc, StatementBlocked):
+                # Without rows, the statement is blocked only if the whole table is locked: no row is to blame then.
+                self._batches.reap_rows(reaping, [])
+        rejections: dict[K, StatementFailed] = {}
+        reaped = isolate(
+            self._batches.keys_to_reap(reaping, limit, avoided),
             lambda part: self._without_missed(self._batches.reap_rows(reaping, part)),
-            lambda key, rejected: self._reap_rejected(reaping, key, rejected),
+            lambda key, rejected: self._reap_rejected(reaping, key, rejected, rejections),
         )
+        self._avoid(rejections, "reaped")
+        return reaped
 
     def _without_missed(self, rows: ReapedRows[K]) -> list[Reaped]:
         self._avoid_unreaped(rows.missed)
         return rows.reaped
 
     def _avoid_unreaped(self, keys: Sequence[K]) -> None:
-        for key in keys:
-            self._avoided.avoid(key, self._batches.id_of(key), "reaped", NO_EFFECT)
+        self._avoided.avoid(self._ids_by_key(keys), "reaped", NO_EFFECT)
 
-    def _take_rounds(self, request: ClaimRequest, taken: Taken[K]) -> list[Job]:
-        """Claim further rows, until the limit is reached or no more rows are due."""
+    def _ids_by_key(self, keys: Iterable[K]) -> dict[K, str]:
+        return {key: self._batches.id_of(key) for key in keys}
+
+    def _take_rounds(self, request: ClaimRequest, taken: Taken[K], ends_at: float) -> Claimed:
+        """Claim further rows, until the limit or the end is reached, or no more rows are due."""
         jobs, missed = taken.jobs, set(taken.missed)
         rejections: list[StatementFailed] = []
         for _ in range(MOST_CLAIM_ROUNDS):
             keys = self._batches.due_keys(request.limit - len(jobs), self._avoided.keys())
             if not keys:
                 break
-            round_ = _Round(self._batches, request, jobs)
+            round_ = _Round(self._batches, request, jobs, ends_at)
             missed_now = set(isolate(keys, round_.take, round_.reject))
             jobs = round_.jobs
             rejections += round_.rejected.values()
-            for key, rejected in round_.rejected.items():
-                self._avoid(key, "claimed", rejected)
+            self._avoid(round_.rejected, "claimed")
+            if round_.is_cut:
+                return Claimed(jobs=jobs, is_cut=True)
             if round_.was_held or len(jobs) >= request.limit:
                 break
             # Another transaction may have claimed a missed row. A row that is due and missed again is not claimable.
             # Its sidecar row may only be locked, so the level is WARNING.
-            for key in missed & missed_now:
-                self._avoided.avoid(key, self._batches.id_of(key), "claimed", NO_EFFECT, level=logging.WARNING)
+            again = self._ids_by_key(missed & missed_now)
+            self._avoided.avoid(again, "claimed", NO_EFFECT, level=logging.WARNING)
             missed = missed_now
         if rejections and not jobs and all(each.is_invalid for each in rejections):
             # Probably the statement is invalid for every row, for example because a trigger uses a missing table.
             raise rejections[0]
-        return jobs
+        return Claimed(jobs=jobs)
 
-    def _avoid(self, key: K, action: str, rejected: StatementFailed) -> None:
-        """Avoid a row. Log an error that may concern all rows once, not for each row."""
-        is_logged = rejected.is_invalid and rejected.reason == self._logged_reason
-        level = logging.WARNING if isinstance(rejected, StatementBlocked) else logging.ERROR
-        reason = _reason(rejected)
-        self._avoided.avoid(key, self._batches.id_of(key), action, reason, level=level, is_logged=not is_logged)
-        if rejected.is_invalid:
-            self._logged_reason = rejected.reason
+    def _avoid(self, failures: Mapping[K, StatementFailed], action: str) -> None:
+        """Avoid rows, and log them by reason."""
+        keys_by_reason: dict[tuple[int, str], list[K]] = {}
+        for key, failed in failures.items():
+            level = logging.WARNING if isinstance(failed, StatementBlocked) else logging.ERROR
+            keys_by_reason.setdefault((level, _reason(failed)), []).append(key)
+        for (level, reason), keys in keys_by_reason.items():
+            self._avoided.avoid(self._ids_by_key(keys), action, reason, level=level)
 
     def _reject_extension(self, extension: Extension, rejected: StatementFailed) -> list[HoldStatus]:
         if isinstance(rejected, StatementBlocked):
             return [HoldStatus.BUSY]
-        self._unextended.avoid(extension.hold, extension.hold.id, "extended", _reason(rejected))
+        self._unextended.avoid({extension.hold: extension.hold.id}, "extended", _reason(rejected))
         return [HoldStatus.REJECTED]
 
-    def _reap_rejected(self, reaping: Reaping, key: K, rejected: StatementFailed) -> list[Reaped]:
+    def _reap_rejected(
+        self, reaping: Reaping, key: K, rejected: StatementFailed, rejections: dict[K, StatementFailed]
+    ) -> list[Reaped]:
         """Fail a row whose usual end the table rejects; if the table rejects this too, leave the row running."""
         # A lock may be released soon, and an invalid `done_if` must not fail all expired rows.
         if not rejected.is_invalid and not isinstance(rejected, StatementBlocked):
@@ -212,23 +243,29 @@ class RowIsolation(Generic[K]):
                         "row %s failed: its table rejected the end of the claim: %s", reaped[0].id, rejected.reason
                     )
                 return reaped
-        self._avoid(key, "reaped", rejected)
+        rejections[key] = rejected
         return []
 
 
 class _Round(Generic[K]):
-    """The rows that a claim has taken so far, in several batches with the same token."""
+    """The rows that a claim has taken so far, in several batches with the same token.
 
-    def __init__(self, batches: RowBatches[K], request: ClaimRequest, jobs: list[Job]) -> None:
+    `is_cut`: the end was reached before all rows were tried.
+    """
+
+    def __init__(self, batches: RowBatches[K], request: ClaimRequest, jobs: list[Job], ends_at: float) -> None:
         self._batches = batches
         self._request = request
+        self._ends_at = ends_at
         self.jobs = list(jobs)
         self.was_held = False
+        self.is_cut = False
         self.rejected: dict[K, StatementFailed] = {}
 
     def take(self, keys: Sequence[K]) -> list[K]:
         """Claim rows by key; return the keys that were not claimed."""
-        if self.was_held:
+        self.is_cut = self.is_cut or (bool(self.jobs) and time.monotonic() >= self._ends_at)
+        if self.was_held or self.is_cut:
             return []
         taken = self._batches.take(self._request, keys, len(self.jobs))
         if taken.was_held:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tenure.backends.postgres.errors import INVALID_STATEMENT_CLASSES, SERVER_ERROR_CLASSES
+from tenure.backends.postgres.errors import INVALID_STATEMENT_CLASSES, OTHER_SERVER_CLASSES, SERVER_ERROR_CLASSES
 from tenure.backends.postgres.settings import PLANNER
 from tenure.backends.protocol import SWEEP
 from tenure.backends.shared.sql_files import raw_statements
@@ -299,9 +299,9 @@ NUMBER_REAPED = (
 )
 
 CHECK_ERROR = f"""\
-if sqlstate ~ '^({"|".join(SERVER_ERROR_CLASSES)})' then
+if sqlstate ~ '^({"|".join(SERVER_ERROR_CLASSES)})' and sqlstate !~ '^({"|".join(OTHER_SERVER_CLASSES)})' then
       raise;
-    elsif sqlstate ~ '^({"|".join(INVALID_STATEMENT_CLASSES)})' then
+    elsif sqlstate ~ '^({"|".join((*INVALID_STATEMENT_CLASSES, *OTHER_SERVER_CLASSES))})' then
       tenure_call.rejection := coalesce(tenure_call.rejection, array[sqlstate, sqlerrm]);
     end if;"""
 """Raise an error that says nothing about a single row. Keep the first error that may concern all rows."""

@@ -41,7 +41,7 @@ begin
   {check_lease}
   {reap_rows};
   {claim_rows};
-  if tenure_call.had = 0 and tenure_call.rejection is not null then
+  if tenure_call.had = 0 and tenure_call.reaped = 0 and tenure_call.rejection is not null then
     {raise_rejection}
   end if;
   return query

@@ -17,6 +17,11 @@ class PostgresRowBatches:
         self._bound_table = bound_table
         self._batch_limit = batch_limit
 
+    @property
+    def reap_limit(self) -> int:
+        # A slow `done_if` of many expired rows must not exceed the timeout again and again.
+        return min(SWEEP, self._batch_limit.most)
+
     def id_of(self, key: KeyTexts) -> str:
         return self._bound_table.keys.id_of(key)
 
@@ -32,17 +37,16 @@ class PostgresRowBatches:
     ) -> tuple[list[Settled], Taken[KeyTexts]]:
         batch = settle.RowSettleBatch(self._bound_table, settlements)
 
-        def send(limited: ClaimRequest) -> tuple[list[Settled], Taken[KeyTexts]]:
-            # A slow `done_if` of many expired rows must not exceed the timeout again and again.
-            reap_limit = min(SWEEP, self._batch_limit.most)
-            reap = settle.reap_query(self._bound_table, Reaping(token=request.token), reap_limit, avoided=avoided)
+        def send(limited: ClaimRequest) -> tuple[list[Settled], Taken[KeyTexts], int]:
+            reap = settle.reap_query(self._bound_table, Reaping(token=request.token), self.reap_limit, avoided=avoided)
             take = claim.take_query(self._bound_table, limited, avoided)
             *settled, reaped, taken = self._bound_table.write([*batch.queries, reap, take])
             unreaped = settle.parse_reaped(self._bound_table, reaped).missed
             rows = claim.read_taken(self._bound_table, limited, taken)
-            return batch.read_settled(settled), replace(rows, unreaped=unreaped)
+            return batch.read_settled(settled), replace(rows, unreaped=unreaped), max(len(rows.jobs), len(reaped))
 
-        return self._batch_limit.run(request, send, lambda both: both[1].jobs)
+        settled, taken, _ = self._batch_limit.run(request, send, lambda response: response[2])
+        return settled, taken
 
     def take(self, request: ClaimRequest, keys: Sequence[KeyTexts], already_taken: int) -> Taken[KeyTexts]:
         query = claim.take_rows_query(self._bound_table, request, keys, already_taken)

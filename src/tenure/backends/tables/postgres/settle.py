@@ -41,8 +41,13 @@ def split_by_row(bound_table: BoundTable, requests: Sequence[H]) -> Iterator[Num
     The first round contains every row, so one statement locks all rows in one order. Requests with an impossible id are
     omitted.
     """
-    keyed = [(number, bound_table.keys.key_of(each.hold.id), each) for number, each in enumerate(requests)]
-    remaining = [(number, key, each) for number, key, each in keyed if key is not None]
+    keys = [bound_table.keys.key_of(each.hold.id) for each in requests]
+    if None in keys:
+        # The type of the key may have changed since its row was claimed, for example from integer to bigint.
+        bound_table.invalidate()
+        keys = [bound_table.keys.key_of(each.hold.id) for each in requests]
+    numbered = enumerate(zip(keys, requests, strict=True))
+    remaining = [(number, key, each) for number, (key, each) in numbered if key is not None]
     while remaining:
         first: dict[KeyTexts, tuple[int, KeyTexts, H]] = {}
         later: NumberedRequests[H] = []

@@ -91,7 +91,7 @@ class PostgresTable:
     def find(self, query: Query) -> Page:
         if query.ids is not None:
             return read.find(self._bound_table, query)
-        return self._batch_limit.run(query, partial(read.find, self._bound_table), lambda page: page.jobs)
+        return self._batch_limit.run(query, partial(read.find, self._bound_table), lambda page: len(page.jobs))
 
     def stats(self) -> Stats:
         return read.stats(self._bound_table)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tenure.backends.protocol import SWEEP
 from tenure.backends.sqlite.write_transaction import WriteTransaction
 from tenure.backends.tables.row_isolation import ReapedRows, Reaping, Taken
 from tenure.backends.tables.sqlite import claim, settle
@@ -12,6 +13,8 @@ from tenure.core.operations import ClaimRequest, Extension, HoldStatus, Settled,
 
 
 class SQLiteRowBatches:
+    reap_limit = SWEEP
+
     def __init__(self, bound_table: BoundTable) -> None:
         self._bound_table = bound_table
 
