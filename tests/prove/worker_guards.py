@@ -124,6 +124,7 @@ WORKER_GUARDS = [
     Guard("a reason is told again after the table was fixed", "worker/claimer.py", "                    self._logged_rejection = None\n", "                    pass\n"),
     Guard("a rejected outcome is sent again less often than a locked one", "worker/work_source.py", "self._busy_delay if each is BUSY else REJECTED_DELAY", "self._busy_delay"),
     Guard("a locked job does not delay another", "worker/work_source.py", "self.resend_at = min(due_at for due_at, _ in self.deferred)", "self.resend_at = max(due_at for due_at, _ in self.deferred)"),
+    Guard("a source with a request in flight does not wake the claimer", "worker/claimer.py", "(source.retry_delay(now) or source.resend_at - now for source", "(min(source.retry_delay(now) or math.inf, source.resend_at - now) for source"),
 ]  # fmt: skip
 
 PROCESS_GUARDS = [

@@ -15,8 +15,17 @@ from tenure.core.operations import BUSY, Claimed, ClaimRequest, Extension, HoldS
 from tenure.core.transitions import build_rejection
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import request
+from tenure.worker.claimer import MAX_IDLE_WAIT, Claimer
 from tenure.worker.poller import LONGEST_PAUSE, MAX_EMPTY_WAKEUPS, SHORTEST_PAUSE, Poller
-from tenure.worker.work_source import MAX_BUSY_DELAY, MIN_BUSY_DELAY, REJECTED_DELAY, WorkSource
+from tenure.worker.run_queue import RunQueue
+from tenure.worker.store_retry import Request
+from tenure.worker.work_source import (
+    MAX_BUSY_DELAY,
+    MIN_BUSY_DELAY,
+    REJECTED_DELAY,
+    RESPONSE_CHECK_INTERVAL,
+    WorkSource,
+)
 from tests.worker.looking import DEADLINE, job_of, until
 
 
@@ -507,10 +516,10 @@ def test_a_locked_job_is_not_settled_again_with_every_other_job(store: Locking, 
     assert busy_count <= 10 + elapsed / MAX_BUSY_DELAY
 
 
-def new_source() -> WorkSource:
-    memory = Memory()
+def new_source(store: Memory | None = None) -> WorkSource:
+    store = store or Memory()
     return WorkSource(
-        index=0, store=memory, endpoint=memory, keeper=Keeper(memory.extend), handlers={}, claim_request=request()
+        index=0, store=store, endpoint=store, keeper=Keeper(store.extend), handlers={}, claim_request=request()
     )
 
 
@@ -593,3 +602,31 @@ def test_a_rejected_outcome_is_sent_again_later_than_that_of_a_locked_job(monkey
 
     assert soon == [(locked, None)]
     assert list(source.unsent) == [(rejected, None), (locked, None)]
+
+
+def test_a_deferred_settlement_does_not_wake_the_claimer_while_a_request_is_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tenure.worker.request_thread.RESPONSE_TIMEOUT", 0.0)
+    store, run, may_answer = Memory(), cast("Run", object()), threading.Event()
+    monkeypatch.setattr(store, "settle", lambda _: may_answer.wait(DEADLINE) and [])
+    source, other = new_source(store), new_source()
+    claimer = Claimer(
+        name="worker",
+        sources=[source, other],
+        run_queue=RunQueue(1, lambda _: None),
+        arm_poller=lambda _: None,
+        interrupt=lambda _run, _reason: None,
+        grace=0,
+        drain=False,
+        is_closed=lambda: False,
+    )
+    source.unconfirmed = [(run, None)]
+    source.defer({run: BUSY})
+    source.send(Request(settlements=[], claim_request=None, sent_at=ticks()))
+
+    delay = claimer._shortest_retry_delay(source.resend_at + 1)
+    may_answer.set()
+    source.close()
+
+    assert delay == min(RESPONSE_CHECK_INTERVAL, MAX_IDLE_WAIT)

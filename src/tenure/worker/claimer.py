@@ -196,7 +196,7 @@ class Claimer:
 
     def _shortest_retry_delay(self, now: float) -> float:
         """Return the seconds until the next retry of a source, at most `MAX_IDLE_WAIT`."""
-        delays = (min(source.retry_delay(now) or math.inf, source.resend_at - now) for source in self._sources)
+        delays = (source.retry_delay(now) or source.resend_at - now for source in self._sources)
         return max(0.0, min([MAX_IDLE_WAIT, *delays]))
 
     def _claim_limit(self) -> int:
