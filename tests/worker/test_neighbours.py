@@ -1,7 +1,9 @@
 """Settlements that the store does not record at once: jobs that are locked, rows whose table rejects the outcome."""
 
+import re
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -17,15 +19,10 @@ from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import request
 from tenure.worker.claimer import MAX_IDLE_WAIT, Claimer
 from tenure.worker.poller import LONGEST_PAUSE, MAX_EMPTY_WAKEUPS, SHORTEST_PAUSE, Poller
+from tenure.worker.rejected_settlements import REJECTED_DELAY
 from tenure.worker.run_queue import RunQueue
 from tenure.worker.store_retry import Request
-from tenure.worker.work_source import (
-    MAX_BUSY_DELAY,
-    MIN_BUSY_DELAY,
-    REJECTED_DELAY,
-    RESPONSE_CHECK_INTERVAL,
-    WorkSource,
-)
+from tenure.worker.work_source import MAX_BUSY_DELAY, MIN_BUSY_DELAY, RESPONSE_CHECK_INTERVAL, WorkSource
 from tests.worker.looking import DEADLINE, job_of, until
 
 
@@ -207,7 +204,7 @@ def test_an_outcome_is_kept_and_sent_again_while_the_statement_is_invalid(
 def test_rows_that_are_rejected_for_different_reasons_are_logged_once_each(
     store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.work_source.REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.02)
 
     @jobs.task
     def work() -> None: ...
@@ -221,30 +218,58 @@ def test_rows_that_are_rejected_for_different_reasons_are_logged_once_each(
     assert sorted(id for id, _ in logged_errors(caplog)) == ids
 
 
-def test_a_reason_that_rejects_many_rows_is_logged_once_until_the_table_is_fixed(
+def test_rows_that_are_rejected_for_one_reason_are_all_logged_by_id_and_once(
     store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.work_source.REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.02)
 
     @jobs.task
     def work() -> None: ...
 
-    def reject_all(ids: list[str]) -> None:
-        store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
+    ids = [f"job-{n}" for n in range(3)]
+    store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
+    with jobs.worker():
         for id in ids:
             work.using(id=id).enqueue()
-        already = store.rejected_count
-        until(lambda: store.rejected_count >= already + 5 * len(ids))
+        until(lambda: store.rejected_count >= 5 * len(ids))
         store.rejections = {}
-        until(lambda: set(states(jobs).values()) == {"completed"})
 
-    with jobs.worker():
-        reject_all(["job-0", "job-1", "job-2"])
-        lines_before = len(logged_errors(caplog))
-        reject_all(["job-3", "job-4", "job-5"])
+    assert sorted(re.findall(r"'(job-\d)'", "".join(text for _, text in logged_errors(caplog)))) == ids
 
-    assert lines_before == 1
-    assert len(logged_errors(caplog)) == 2
+
+def test_rows_that_are_rejected_together_for_one_reason_are_logged_in_one_line(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_settling, may_settle = threading.Event(), threading.Event()
+    settle = store.settle
+
+    def hold_the_first(settlements: Sequence[Settlement]) -> list[Settled]:
+        is_settling.set()
+        may_settle.wait(DEADLINE)
+        return settle(settlements)
+
+    monkeypatch.setattr(store, "settle", hold_the_first)
+
+    @jobs.task
+    def first() -> None: ...
+
+    @jobs.task
+    def work() -> None:
+        is_settling.wait(DEADLINE)
+
+    first.enqueue()
+    ids = [work.using(id=f"job-{n:02}").enqueue() for n in range(23)]
+    store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
+    with jobs.worker(concurrency=24) as worker:
+        until(lambda: len(worker._work_sources[0].unsent) == len(ids))
+        may_settle.set()
+        until(lambda: store.rejected_count >= len(ids))
+        store.rejections = {}
+
+    ((id, text),) = logged_errors(caplog)
+    assert id == ""
+    assert len({*ids} & {*re.findall(r"'(job-\d\d)'", text)}) == 20
+    assert " and 3 more rejected by their table: no such table; fix the table" in text
 
 
 def test_a_settlement_by_hand_can_be_repeated_after_an_invalid_statement(store: Locking, jobs: tenure.Jobs) -> None:
@@ -374,7 +399,7 @@ def test_jobs_that_are_busy_once_are_settled_while_others_keep_becoming_busy(
 def test_a_rejected_outcome_is_given_up_when_its_lease_is_lost(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tenure.worker.work_source.REJECTED_DELAY", 0.1)
+    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.1)
 
     @jobs.task
     def work() -> None: ...
@@ -587,12 +612,22 @@ def test_a_job_that_is_locked_later_does_not_delay_the_settlement_of_another(mon
     assert source.resend_at == due_at
 
 
-def test_a_rejected_outcome_is_sent_again_later_than_that_of_a_locked_job(monkeypatch: pytest.MonkeyPatch) -> None:
+@dataclass(eq=False)
+class Stub:
+    """The attribute of a run that a source uses."""
+
+    rejected_delay: float = 0.0
+
+
+def test_a_rejected_settlement_is_sent_again_behind_fresh_ones_and_that_of_a_locked_job_sooner_and_before_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, source = Ticks(), new_source()
     monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
-    locked, rejected = cast("Run", object()), cast("Run", object())
+    locked, rejected, fresh = (cast("Run", Stub()) for _ in range(3))
     source.unconfirmed = [(rejected, None), (locked, None)]
     source.defer({rejected: Unsettled("no such table", may_retry=True), locked: BUSY})
+    source.unsent.append((fresh, None))
 
     clock.now += MIN_BUSY_DELAY
     source.resend_deferred(clock.now)
@@ -600,15 +635,33 @@ def test_a_rejected_outcome_is_sent_again_later_than_that_of_a_locked_job(monkey
     clock.now += REJECTED_DELAY
     source.resend_deferred(clock.now)
 
-    assert soon == [(locked, None)]
-    assert list(source.unsent) == [(rejected, None), (locked, None)]
+    assert soon == [(locked, None), (fresh, None)]
+    assert list(source.unsent) == [(locked, None), (fresh, None), (rejected, None)]
+
+
+class Away(Memory):
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:  # noqa: ARG002
+        raise StoreUnavailable("away")
+
+
+def test_rejected_settlements_do_not_pile_up_in_a_request_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, source, run = Ticks(), new_source(Away()), cast("Run", Stub())
+    monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
+    source.unconfirmed = [(run, None)]
+    source.defer({run: Unsettled("no such table", may_retry=True)})
+    source.send(Request(settlements=[], claim_request=None, sent_at=clock.now))
+
+    clock.now += REJECTED_DELAY
+    source.resend_deferred(clock.now)
+
+    assert not source.unsent
 
 
 def test_a_deferred_settlement_does_not_wake_the_claimer_while_a_request_is_in_flight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tenure.worker.request_thread.RESPONSE_TIMEOUT", 0.0)
-    store, run, may_answer = Memory(), cast("Run", object()), threading.Event()
+    store, run, may_answer = Memory(), cast("Run", Stub()), threading.Event()
     monkeypatch.setattr(store, "settle", lambda _: may_answer.wait(DEADLINE) and [])
     source, other = new_source(store), new_source()
     claimer = Claimer(
@@ -630,3 +683,86 @@ def test_a_deferred_settlement_does_not_wake_the_claimer_while_a_request_is_in_f
     source.close()
 
     assert delay == min(RESPONSE_CHECK_INTERVAL, MAX_IDLE_WAIT)
+
+
+def test_a_worker_with_many_rejected_outcomes_claims_no_more_until_some_are_recorded(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.work_source.LARGEST_BATCH", 3)
+    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.rejected_settlements.MAX_REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.rejected_settlements.RESEND_PAUSE", 0.0)
+
+    @jobs.task
+    def work() -> None: ...
+
+    def warnings() -> list[str]:
+        return [text for _, text in logged_errors(caplog) if "claims no more" in text]
+
+    ids = [work.using(id=f"job-{n:02}").enqueue() for n in range(20)]
+    store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
+    with jobs.worker(concurrency=1):
+        until(warnings)
+        until(lambda: store.rejected_count >= 100)
+        while_rejected = list(states(jobs).values())
+        store.rejections = {}
+        until(lambda: set(states(jobs).values()) == {"completed"})
+
+    assert 3 <= while_rejected.count("running") < 20
+    (text,) = warnings()
+    assert f"{work.type!r}: the outcomes of " in text
+    assert "no such table; fix the table" in text
+
+
+def test_a_drain_with_many_rejected_outcomes_ends_when_all_jobs_are_done(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.work_source.LARGEST_BATCH", 3)
+    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.02)
+
+    @jobs.task
+    def work() -> None: ...
+
+    ids = [work.enqueue() for _ in range(20)]
+    store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
+    timer = threading.Timer(0.2, store.rejections.clear)
+    timer.start()
+
+    summary = jobs.work(drain=True, concurrency=1)
+
+    assert summary.completed == 20
+
+
+def test_a_worker_that_stops_sends_a_rejected_outcome_once_more_whenever_it_is_due(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 3_600.0)
+    monkeypatch.setattr("tenure.worker.rejected_settlements.MAX_REJECTED_DELAY", 3_600.0)
+
+    @jobs.task
+    def work() -> None: ...
+
+    id = work.enqueue()
+    store.rejections = {id: Unsettled("no such table", may_retry=True)}
+    with jobs.worker() as worker:
+        until(lambda: worker._work_sources[0].rejected)
+        store.rejections = {}
+
+    assert worker.summary.completed == 1
+
+
+def test_a_worker_that_stops_reports_all_rejected_outcomes(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.claimer.FINAL_SETTLE_TIMEOUT", 0.2)
+
+    @jobs.task
+    def work() -> None: ...
+
+    ids = [work.enqueue() for _ in range(100)]
+    store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
+    with jobs.worker() as worker:
+        until(lambda: len(worker._work_sources[0].rejected) == len(ids))
+
+    assert worker.summary.unrecorded == len(ids)
+    assert all(f"outcome of job {id} not recorded" in caplog.text for id in ids)

@@ -40,7 +40,16 @@ class Run(Claim):
     The worker settles the job by how the handler ends, unless the handler settled it, for example in a transaction.
     """
 
-    __slots__ = ("claimed_at", "handler", "is_worker_stopping", "logged_rejection", "slot", "started_at", "stop_reason")
+    __slots__ = (
+        "claimed_at",
+        "handler",
+        "is_worker_stopping",
+        "logged_rejection",
+        "rejected_delay",
+        "slot",
+        "started_at",
+        "stop_reason",
+    )
 
     handler: "Handler"
 
@@ -52,6 +61,7 @@ class Run(Claim):
         self.claimed_at = lease.sent_at
         self.started_at: float | None = None
         self.logged_rejection: str | None = None
+        self.rejected_delay = 0.0
 
     def rejection(self, now: float) -> Settlement | None:
         """Return the settlement of a run that must not start: its claim may be lost, or it was stopped; else None."""

@@ -12,6 +12,9 @@ BUSY_TIMEOUT = 10.0
 """Seconds to wait until other transactions have released their locks."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
 
+MAX_LISTED = 20
+"""Number of ids in a message about several settlements."""
+
 
 def settle(store: Claiming, settlements: Sequence[Settlement]) -> Sequence[Settled]:
     """Settle claims; send the settlements of locked jobs again, for at most `BUSY_TIMEOUT` seconds."""
@@ -44,8 +47,8 @@ def _pauses(timeout: float) -> Iterator[bool]:
         yield True
 
 
-def unsettled_text(settlement: Settlement, unsettled: Unsettled) -> str:
-    """Return the message for a settlement that is neither recorded nor lost."""
+def unsettled_text(settlement: Settlement, unsettled: Unsettled, *others: Settlement) -> str:
+    """Return the message for a settlement that is neither recorded nor lost, or for several with one rejection."""
     id, outcome = settlement.hold.id, settlement.outcome.value
     if unsettled.rejection is None:
         return (
@@ -58,4 +61,9 @@ def unsettled_text(settlement: Settlement, unsettled: Unsettled) -> str:
         consequence = "fix the table, its triggers, its conditions or the rights of the role, and retry"
     else:
         consequence = "the table does not let the row fail either, so it stays running; fix the row or the table"
-    return f"outcome {outcome!r} of row {id!r} rejected by its table: {unsettled.rejection}; {consequence}"
+    rejected = f"outcome {outcome!r} of row {id!r} rejected by its table"
+    if others:
+        ids = [repr(each.hold.id) for each in (settlement, *others)]
+        more = f" and {len(ids) - MAX_LISTED} more" if len(ids) > MAX_LISTED else ""
+        rejected = f"outcomes of rows {', '.join(ids[:MAX_LISTED])}{more} rejected by their table"
+    return f"{rejected}: {unsettled.rejection}; {consequence}"

@@ -85,7 +85,6 @@ class Claimer:
         self._skips_grace = False
         self._last_round_trip_at = ticks()
         self._ended_since_trip = 0
-        self._logged_rejection: str | None = None
         if len(sources) > 1:
             for source in sources:
                 source.use_request_thread(self._wakeup.set)
@@ -233,8 +232,7 @@ class Claimer:
                     runs += self._build_runs(source, request, response)
                     claimed.append(source)
                 deferred = self._record_settled(source.unconfirmed, response)
-                if deferred:
-                    source.defer(deferred)
+                source.defer(deferred)
             self._end_leases(source)
         if claimed:
             self._start_unexpired(runs)
@@ -332,6 +330,7 @@ class Claimer:
         results = iter(response.settled)
         outcomes: list[Outcome] = []
         deferred: dict[Run, Unsettled] = {}
+        rejected: dict[Unsettled, list[tuple[Run, Settlement]]] = {}
         for run, settlement in unconfirmed:
             if settlement is None:
                 continue
@@ -340,17 +339,19 @@ class Claimer:
                 run.record_outcome(settlement.outcome)
                 outcomes.append(settlement.outcome)
                 self.summary.prevented += settlement.found_done
-                if run.logged_rejection is not None:
-                    self._logged_rejection = None
             elif isinstance(settled, Unsettled) and settled.may_retry and (settled is BUSY or not run.lease.is_lost):
                 deferred[run] = settled
-                self._log_rejection(run, settlement, settled)
+                if settled.rejection not in {None, run.logged_rejection}:
+                    run.logged_rejection = settled.rejection
+                    rejected.setdefault(settled, []).append((run, settlement))
             elif isinstance(settled, Unsettled):
                 self._record_rejected(run, settlement, settled)
             else:
                 self._record_lost(run)
         for outcome, same in groupby(outcomes):
             self.summary.record(outcome, len(list(same)))
+        for unsettled, runs in rejected.items():
+            self._log_rejected(runs, unsettled)
         return deferred
 
     def _end_leases(self, source: WorkSource) -> None:
@@ -369,26 +370,18 @@ class Claimer:
         self._ended_since_trip += len(source.unconfirmed)
         source.unconfirmed = []
 
-    def _log_rejection(self, run: Run, settlement: Settlement, unsettled: Unsettled) -> None:
-        """Log once why the settlement of a run is sent again, and a reason that concerns many runs only for the first.
-
-        A locked job is not worth a line.
-        """
-        reason = unsettled.rejection
-        if reason in {None, run.logged_rejection}:
-            return
-        run.logged_rejection = reason
-        if reason != self._logged_rejection:
-            self._logged_rejection = reason
-            log.error("%s", unsettled_text(settlement, unsettled), extra=job_log_fields(run.job))
-
     def _record_rejected(self, run: Run, settlement: Settlement, unsettled: Unsettled) -> None:
         if unsettled.is_failed:
             run.record_outcome(Outcome.FAILED)
             self.summary.record(Outcome.FAILED)
         else:
             self.summary.unrecorded += 1
-        log.error("%s", unsettled_text(settlement, unsettled), extra=job_log_fields(run.job))
+        self._log_rejected([(run, settlement)], unsettled)
+
+    def _log_rejected(self, runs: Sequence[tuple[Run, Settlement]], unsettled: Unsettled) -> None:
+        (run, settlement), *others = runs
+        text = unsettled_text(settlement, unsettled, *(each for _, each in others))
+        log.error("%s", text, extra=None if others else job_log_fields(run.job))
 
     def _record_lost(self, run: Run) -> None:
         self.summary.lost += 1
@@ -451,6 +444,8 @@ class Claimer:
 
     def _send_final_settlements(self) -> None:
         until = ticks() + FINAL_SETTLE_TIMEOUT
+        for source in self._sources:
+            source.rejected.make_due()
         while any(source.has_pending for source in self._sources) and (now := ticks()) < until:
             if not any(source.has_request(now) for source in self._sources):
                 time.sleep(self._shortest_retry_delay(now))

@@ -4,9 +4,10 @@ Each source has its own requests and its own keeper; with several sources, also 
 is resent after a back-off. Meanwhile the worker continues with the other sources.
 """
 
+import logging
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tenure.backends.protocol import Claiming
@@ -15,8 +16,11 @@ from tenure.client.keeper import Keeper, LeaseCallback, ticks
 from tenure.client.run import Run
 from tenure.core.operations import BUSY, LARGEST_BATCH, Claimed, ClaimRequest, Settlement, Unsettled
 from tenure.worker.handler import Handler
+from tenure.worker.rejected_settlements import RejectedSettlements
 from tenure.worker.request_thread import RequestThread
 from tenure.worker.store_retry import ClaimsAndSettles, Request, Response, RetryingStore
+
+log = logging.getLogger(__name__)
 
 HINT_TTL = 0.8
 """Seconds for which claims continue where the last one stopped. Then one claim scans from the start: a job that became
@@ -24,9 +28,6 @@ due behind that position waits for at most a second."""
 
 MIN_BUSY_DELAY, MAX_BUSY_DELAY = 0.002, 0.25
 """Seconds after which the settlement of a job that another transaction has locked is sent again; doubled each time."""
-
-REJECTED_DELAY = 2.0
-"""Seconds after which a settlement is sent again that the table rejects for an invalid statement or a missing right."""
 
 RESPONSE_CHECK_INTERVAL = 1.0
 """Seconds between two checks for the response of a request in flight."""
@@ -59,9 +60,10 @@ class WorkSource:
         self.unconfirmed: list[tuple[Run, Settlement | None]] = []
         """Ended runs whose settlement was sent and is not confirmed yet."""
         self.deferred: list[tuple[float, tuple[Run, Settlement | None]]] = []
-        """Ended runs whose settlement is sent again at a certain time: the job is locked, or its table invalid."""
-        self.resend_at = math.inf
-        """When the next deferred settlement is due."""
+        """Ended runs whose job is locked, and when their settlement is sent again."""
+        self.rejected = RejectedSettlements()
+        self._is_claiming_paused = False
+        self._locked_due_at = math.inf
         self._deferred_at = -math.inf
         self._busy_delay = MIN_BUSY_DELAY
         self._retrying_store = RetryingStore(endpoint)
@@ -91,36 +93,65 @@ class WorkSource:
     @property
     def has_pending(self) -> bool:
         """Whether a request is outstanding or settlements are still to be sent."""
-        return self._outstanding is not None or bool(self.unsent) or bool(self.deferred)
+        return self._outstanding is not None or bool(self.unsent) or bool(self.deferred) or bool(self.rejected)
+
+    @property
+    def resend_at(self) -> float:
+        """When the next deferred or rejected settlement is due."""
+        return min(self._locked_due_at, self.rejected.due_at)
 
     def defer(self, unsettled: Mapping[Run, Unsettled]) -> None:
-        """Send the settlements of these runs again later: soon if the job is locked, else after `REJECTED_DELAY`."""
+        """Send the settlements of these runs again later: soon if the job is locked, seldom if its table rejects them.
+
+        Called after each response: with too many rejected settlements, the source claims nothing.
+        """
         now = ticks()
         if BUSY in unsettled.values():
             is_repeated = now - self._deferred_at < 2 * MAX_BUSY_DELAY
             self._busy_delay = min(2 * self._busy_delay, MAX_BUSY_DELAY) if is_repeated else MIN_BUSY_DELAY
             self._deferred_at = now
-        delays = {run: self._busy_delay if each is BUSY else REJECTED_DELAY for run, each in unsettled.items()}
-        self.deferred += [(now + delays[ended[0]], ended) for ended in self.unconfirmed if ended[0] in delays]
-        self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in delays]
-        self.resend_at = min(due_at for due_at, _ in self.deferred)
+        for ended in self.unconfirmed:
+            if (settled := unsettled.get(ended[0])) is BUSY:
+                self.deferred.append((now + self._busy_delay, ended))
+            elif settled is not None:
+                self.rejected.add(ended, now)
+        self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in unsettled]
+        self._locked_due_at = min((due_at for due_at, _ in self.deferred), default=math.inf)
+        self._pause_claiming([each.rejection for each in unsettled.values() if each is not BUSY])
+
+    def _pause_claiming(self, reasons: Sequence[str | None]) -> None:
+        was_paused, self._is_claiming_paused = self._is_claiming_paused, len(self.rejected) >= LARGEST_BATCH
+        if self._is_claiming_paused and not was_paused:
+            log.error(
+                "worker claims no more of %r: the outcomes of %s runs are rejected, the last one with: %s; fix the "
+                "table, its triggers, its conditions or the rights of the role; the worker continues within a minute",
+                ", ".join(self.handlers),
+                len(self.rejected),
+                reasons[-1],
+            )
 
     def resend_deferred(self, now: float) -> None:
-        """Queue the deferred settlements that are due."""
+        """Queue the settlements that are due again: those of locked jobs before fresh ones, rejected ones behind."""
         self.unsent.extendleft([ended for due_at, ended in reversed(self.deferred) if now >= due_at])
         self.deferred = [each for each in self.deferred if now < each[0]]
-        self.resend_at = min((due_at for due_at, _ in self.deferred), default=math.inf)
+        self._locked_due_at = min((due_at for due_at, _ in self.deferred), default=math.inf)
+        # A failed request is resent with all unsent settlements: during an outage they would become more than a batch.
+        if self._outstanding is None:
+            self.unsent.extend(self.rejected.take_due(now))
 
     def has_request(self, now: float) -> bool:
         """Return whether there is a request to send now."""
+        if self.retry_delay(now):
+            return False
         if now >= self.resend_at:
             self.resend_deferred(now)
-        return (self._outstanding is not None or bool(self.unsent)) and not self.retry_delay(now)
+        return self._outstanding is not None or bool(self.unsent)
 
     @property
     def unrecorded(self) -> list[Run]:
         """The ended runs whose settlement the store has not confirmed."""
-        return [run for run, _ in (*self.unconfirmed, *self.unsent, *(ended for _, ended in self.deferred))]
+        sent_or_locked = (*self.unconfirmed, *self.unsent, *(ended for _, ended in self.deferred))
+        return [*(run for run, _ in sent_or_locked), *self.rejected.runs]
 
     def is_retry_due(self, now: float) -> bool:
         """Whether a failed request is due to be resent."""
@@ -131,7 +162,12 @@ class WorkSource:
         return RESPONSE_CHECK_INTERVAL if self._is_in_flight else max(0.0, self._retry_at - now)
 
     def types_to_claim(self, *, is_loop_blocked: bool) -> tuple[str, ...]:
-        """Return the types to claim: while the event loop is blocked, only those of synchronous handlers."""
+        """Return the types to claim: while the event loop is blocked, only those of synchronous handlers.
+
+        None while `LARGEST_BATCH` settlements are rejected: each claim would add to them.
+        """
+        if self._is_claiming_paused:
+            return ()
         return self._sync_types if is_loop_blocked else self._all_types
 
     def next_request(self, claim_limit: int, now: float, *, is_loop_blocked: bool) -> Request:
