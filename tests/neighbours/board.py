@@ -47,8 +47,9 @@ class Board:
         found: dict[str, list[LogLine]] = defaultdict(list)
         for path in sorted(self.folder.glob("*.log")):
             for line in path.read_text().splitlines():
-                level, id, text = json.loads(line)
-                found[id].append(LogLine(level, path.stem, text))
+                level, ids, text = json.loads(line)
+                for id in ids:
+                    found[id].append(LogLine(level, path.stem, text))
         return found
 
     def log_handler(self) -> logging.Handler:
@@ -69,13 +70,14 @@ class Board:
 
 
 class _LineFormatter(logging.Formatter):
-    """Writes level, id of the job and text as JSON, without tracebacks."""
+    """Writes level, ids of the jobs and text as JSON, without tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
             text += f" [{type(record.exc_info[1]).__name__}]"
-        return json.dumps([record.levelname, str(getattr(record, "job", "")), text[:1000]])
+        ids = getattr(record, "jobs", [getattr(record, "job", "")])
+        return json.dumps([record.levelname, ids, text[:1000]])
 
 
 def wait_until(condition: Callable[[], bool], timeout: float, what: str, pause: float = 0.05) -> None:

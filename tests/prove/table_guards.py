@@ -127,6 +127,7 @@ TABLE_SQLITE_GUARDS = [
     Guard("a row whose reap is rejected fails", "../row_isolation.py", "        if not rejected.is_invalid and ", "        if False and "),
     Guard("a reap that is rejected is avoided", "../row_isolation.py", '        self._avoid(rejections, "reaped")\n', ""),
     Guard("a rejected extension is told", "../row_isolation.py", '        self._unextended.avoid({extension.hold: extension.hold.id}, "extended", _reason(rejected))\n', ""),
+    Guard("a message about many rows stays short", "../../../core/log_fields.py", "ids[:MOST_LISTED]", "ids"),
     Guard("a rejection is told once", "../avoided_rows.py", "if self._add(key, level)]", "if self._add(key, level) or True]"),
     Guard("a rejection after a lock is told", "../avoided_rows.py", "            return level > known_level\n", "            return before is None\n"),
     Guard("a lock after a rejection is not told", "../avoided_rows.py", "max(level, known_level))", "level)"),

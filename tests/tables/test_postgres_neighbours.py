@@ -301,6 +301,20 @@ def test_an_outcome_that_a_trigger_rejects_as_invalid_may_be_sent_again_and_the_
     assert settled == [True, Unsettled("not for you", may_retry=True), True, True, True]
 
 
+def test_a_trigger_that_cannot_connect_to_another_server_is_not_called_again_as_after_a_lost_connection(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    shop.execute("create sequence S.tries")
+    (taken,) = take(table)
+    down = "raise exception using errcode = '08001', message = 'down'"
+    reject(shop, mode, "new.STATE = 'completed'", f"perform nextval('{shop.schema}.tries'); {down}")
+
+    settled = table.settle([build_completion(taken)])
+
+    assert settled == [Unsettled("down", may_retry=True)]
+    assert number_of_tries(shop) == 1
+
+
 def test_a_row_that_a_policy_protects_costs_its_neighbours_nothing(shop: Shop, mode: str) -> None:
     shop.fit(**MODES[mode])
     home, state = HOMES[mode]

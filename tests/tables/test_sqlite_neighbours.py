@@ -17,7 +17,6 @@ from tenure.backends.sqlite.database import Database
 from tenure.backends.tables.avoided_rows import (
     LONGEST_DELAY,
     MOST_AVOIDED,
-    MOST_NAMED,
     REMEMBERED,
     SHORTEST_DELAY,
     AvoidedRows,
@@ -27,6 +26,7 @@ from tenure.backends.tables.sqlite import SQLiteTable
 from tenure.backends.tables.sqlite.keys import KeyValues
 from tenure.backends.tables.sqlite.row_batches import SQLiteRowBatches
 from tenure.core.job import Outcome, State
+from tenure.core.log_fields import MOST_LISTED
 from tenure.core.operations import (
     ClaimRequest,
     Extension,
@@ -805,10 +805,10 @@ def test_a_row_that_is_rejected_after_it_was_locked_is_logged_once_for_each(
 def test_many_avoided_rows_are_logged_in_one_line_of_limited_length(caplog: pytest.LogCaptureFixture) -> None:
     avoided: AvoidedRows[int] = AvoidedRows("orders")
 
-    avoided.avoid({number: str(number) for number in range(MOST_NAMED + 5)}, "claimed", REFUSED)
+    avoided.avoid({number: str(number) for number in range(MOST_LISTED + 5)}, "claimed", REFUSED)
 
     (told,) = messages(caplog, logging.ERROR)
-    assert f", {MOST_NAMED - 1} and 5 more of orders not claimed" in told
+    assert f", {MOST_LISTED - 1} and 5 more of orders not claimed" in told
 
 
 def test_the_number_of_avoided_rows_is_bounded(ticks: SimpleNamespace) -> None:

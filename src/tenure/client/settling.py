@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from tenure.backends.protocol import Claiming
 from tenure.client.keeper import ticks
+from tenure.core.log_fields import list_ids
 from tenure.core.operations import BUSY, Extension, HoldStatus, Settled, Settlement, Unsettled
 
 BUSY_TIMEOUT = 10.0
 """Seconds to wait until other transactions have released their locks."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
-
-MAX_LISTED = 20
-"""Number of ids in a message about several settlements."""
 
 
 def settle(store: Claiming, settlements: Sequence[Settlement]) -> Sequence[Settled]:
@@ -63,7 +61,6 @@ def unsettled_text(settlement: Settlement, unsettled: Unsettled, *others: Settle
         consequence = "the table does not let the row fail either, so it stays running; fix the row or the table"
     rejected = f"outcome {outcome!r} of row {id!r} rejected by its table"
     if others:
-        ids = [repr(each.hold.id) for each in (settlement, *others)]
-        more = f" and {len(ids) - MAX_LISTED} more" if len(ids) > MAX_LISTED else ""
-        rejected = f"outcomes of rows {', '.join(ids[:MAX_LISTED])}{more} rejected by their table"
+        ids = list_ids([repr(each.hold.id) for each in (settlement, *others)])
+        rejected = f"outcomes of rows {ids} rejected by their table"
     return f"{rejected}: {unsettled.rejection}; {consequence}"

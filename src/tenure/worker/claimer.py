@@ -381,7 +381,7 @@ class Claimer:
     def _log_rejected(self, runs: Sequence[tuple[Run, Settlement]], unsettled: Unsettled) -> None:
         (run, settlement), *others = runs
         text = unsettled_text(settlement, unsettled, *(each for _, each in others))
-        log.error("%s", text, extra=None if others else job_log_fields(run.job))
+        log.error("%s", text, extra={"jobs": [each.id for each, _ in runs]} if others else job_log_fields(run.job))
 
     def _record_lost(self, run: Run) -> None:
         self.summary.lost += 1
@@ -453,7 +453,10 @@ class Claimer:
         unrecorded = [run for source in self._sources for run in source.unrecorded]
         if unrecorded:
             self.summary.unrecorded += len(unrecorded)
-            log.error("store unavailable or jobs locked while stopping; job outcomes not recorded: %s", len(unrecorded))
+            log.error(
+                "store unavailable, jobs locked or outcomes rejected while stopping; job outcomes not recorded: %s",
+                len(unrecorded),
+            )
             for run in unrecorded:
                 log.warning(
                     "outcome of job %s not recorded; it runs again after its lease expires",

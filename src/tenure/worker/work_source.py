@@ -105,6 +105,8 @@ class WorkSource:
 
         Called after each response: with too many rejected settlements, the source claims nothing.
         """
+        if not unsettled and not self._is_claiming_paused:
+            return
         now = ticks()
         if BUSY in unsettled.values():
             is_repeated = now - self._deferred_at < 2 * MAX_BUSY_DELAY

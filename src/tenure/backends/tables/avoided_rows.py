@@ -3,11 +3,12 @@
 import logging
 import threading
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tenure.backends.shared import forking
+from tenure.core.log_fields import list_ids
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +20,6 @@ REMEMBERED = 600.0
 """Seconds after which a row that was not rejected again counts as new."""
 MOST_AVOIDED = 10_000
 """Maximum number of avoided rows: every claim sends their keys."""
-MOST_NAMED = 20
-"""Maximum number of ids in a log line."""
 
 
 @dataclass(slots=True)
@@ -60,12 +59,13 @@ class AvoidedRows(Generic[K]):
         if new_ids:
             log.log(
                 level,
-                "%s of %s not %s: %s; the other rows are not affected",
-                text_of_rows(new_ids),
+                "%s %s of %s not %s: %s; the other rows are not affected",
+                "row" if len(new_ids) == 1 else "rows",
+                list_ids(new_ids),
                 self._table,
                 action,
                 reason,
-                extra={"job": new_ids[0] if len(new_ids) == 1 else new_ids, "table": self._table},
+                extra={"table": self._table, **({"job": new_ids[0]} if len(new_ids) == 1 else {"jobs": new_ids})},
             )
 
     def _add(self, key: K, level: int) -> bool:
@@ -86,9 +86,3 @@ class AvoidedRows(Generic[K]):
             if now < row.until + REMEMBERED and len(self._rows) < MOST_AVOIDED:
                 return
             del self._rows[key]
-
-
-def text_of_rows(ids: Sequence[str]) -> str:
-    """Return a text such as "row 7" or "rows 1, 2 and 98 more"."""
-    more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
-    return f"row{'s' if len(ids) > 1 else ''} {', '.join(ids[:MOST_NAMED])}{more}"
