@@ -232,7 +232,8 @@ class Claimer:
                     runs += self._build_runs(source, request, response)
                     claimed.append(source)
                 deferred = self._record_settled(source.unconfirmed, response)
-                source.defer(deferred)
+                if deferred or source.is_claiming_paused:
+                    source.defer(deferred)
             self._end_leases(source)
         if claimed:
             self._start_unexpired(runs)
@@ -285,6 +286,7 @@ class Claimer:
             # return at once.
             if not source.may_have_jobs and not self._drain and not self.is_loop_blocked:
                 self._arm_poller(source)
+                source.found_jobs = False
 
     def _start(self, runs: Sequence[Run]) -> None:
         """Release the runs that may not start, then start the others: a started job may crash this process."""
@@ -445,7 +447,7 @@ class Claimer:
     def _send_final_settlements(self) -> None:
         until = ticks() + FINAL_SETTLE_TIMEOUT
         for source in self._sources:
-            source.rejected.make_due()
+            source.make_rejected_due()
         while any(source.has_pending for source in self._sources) and (now := ticks()) < until:
             if not any(source.has_request(now) for source in self._sources):
                 time.sleep(self._shortest_retry_delay(now))

@@ -57,5 +57,5 @@ class RejectedSettlements:
         return [ended for _, ended in taken]
 
     def make_due(self) -> None:
-        """Make all settlements due, for a last try before the worker ends."""
+        """Make all settlements due."""
         self._waiting = [(-math.inf, ended) for _, ended in self._waiting]

@@ -62,8 +62,10 @@ class WorkSource:
         self.deferred: list[tuple[float, tuple[Run, Settlement | None]]] = []
         """Ended runs whose job is locked, and when their settlement is sent again."""
         self.rejected = RejectedSettlements()
-        self._is_claiming_paused = False
-        self._locked_due_at = math.inf
+        self.resend_at = math.inf
+        """When the next deferred or rejected settlement is due."""
+        self.is_claiming_paused = False
+        """Whether the source claims nothing, because too many settlements are rejected."""
         self._deferred_at = -math.inf
         self._busy_delay = MIN_BUSY_DELAY
         self._retrying_store = RetryingStore(endpoint)
@@ -95,18 +97,11 @@ class WorkSource:
         """Whether a request is outstanding or settlements are still to be sent."""
         return self._outstanding is not None or bool(self.unsent) or bool(self.deferred) or bool(self.rejected)
 
-    @property
-    def resend_at(self) -> float:
-        """When the next deferred or rejected settlement is due."""
-        return min(self._locked_due_at, self.rejected.due_at)
-
     def defer(self, unsettled: Mapping[Run, Unsettled]) -> None:
         """Send the settlements of these runs again later: soon if the job is locked, seldom if its table rejects them.
 
-        Called after each response: with too many rejected settlements, the source claims nothing.
+        With too many rejected settlements, the source then claims nothing.
         """
-        if not unsettled and not self._is_claiming_paused:
-            return
         now = ticks()
         if BUSY in unsettled.values():
             is_repeated = now - self._deferred_at < 2 * MAX_BUSY_DELAY
@@ -118,12 +113,12 @@ class WorkSource:
             elif settled is not None:
                 self.rejected.add(ended, now)
         self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in unsettled]
-        self._locked_due_at = min((due_at for due_at, _ in self.deferred), default=math.inf)
+        self._update_resend_at()
         self._pause_claiming([each.rejection for each in unsettled.values() if each is not BUSY])
 
     def _pause_claiming(self, reasons: Sequence[str | None]) -> None:
-        was_paused, self._is_claiming_paused = self._is_claiming_paused, len(self.rejected) >= LARGEST_BATCH
-        if self._is_claiming_paused and not was_paused:
+        was_paused, self.is_claiming_paused = self.is_claiming_paused, len(self.rejected) >= LARGEST_BATCH
+        if self.is_claiming_paused and not was_paused:
             log.error(
                 "worker claims no more of %r: the outcomes of %s runs are rejected, the last one with: %s; fix the "
                 "table, its triggers, its conditions or the rights of the role; the worker continues within a minute",
@@ -136,10 +131,18 @@ class WorkSource:
         """Queue the settlements that are due again: those of locked jobs before fresh ones, rejected ones behind."""
         self.unsent.extendleft([ended for due_at, ended in reversed(self.deferred) if now >= due_at])
         self.deferred = [each for each in self.deferred if now < each[0]]
-        self._locked_due_at = min((due_at for due_at, _ in self.deferred), default=math.inf)
         # A failed request is resent with all unsent settlements: during an outage they would become more than a batch.
         if self._outstanding is None:
             self.unsent.extend(self.rejected.take_due(now))
+        self._update_resend_at()
+
+    def make_rejected_due(self) -> None:
+        """Make all rejected settlements due, for a last try before the worker ends."""
+        self.rejected.make_due()
+        self._update_resend_at()
+
+    def _update_resend_at(self) -> None:
+        self.resend_at = min([self.rejected.due_at, *(due_at for due_at, _ in self.deferred)])
 
     def has_request(self, now: float) -> bool:
         """Return whether there is a request to send now."""
@@ -168,7 +171,7 @@ class WorkSource:
 
         None while `LARGEST_BATCH` settlements are rejected: each claim would add to them.
         """
-        if self._is_claiming_paused:
+        if self.is_claiming_paused:
             return ()
         return self._sync_types if is_loop_blocked else self._all_types
 

@@ -70,7 +70,7 @@ class Worker:
             name=self.name,
             sources=self._work_sources,
             run_queue=self._run_queue,
-            arm_poller=self._arm_poller,
+            arm_poller=lambda source: self._pollers[source].arm(found_jobs=source.found_jobs),
             interrupt=self._interrupt,
             grace=self._settings.grace,
             drain=self._settings.drain,
@@ -310,10 +310,6 @@ class Worker:
             self._async_executor.submit(async_runs)
         if len(async_runs) < len(runs) and self._thread_executor is not None:
             self._thread_executor.submit([run for run in runs if not run.handler.is_async])
-
-    def _arm_poller(self, source: WorkSource) -> None:
-        self._pollers[source].arm(found_jobs=source.found_jobs)
-        source.found_jobs = False
 
     def _interrupt(self, run: Run, reason: StopReason) -> None:
         executor = self._async_executor if run.handler.is_async else self._thread_executor
