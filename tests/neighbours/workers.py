@@ -105,6 +105,8 @@ def options_for(source: Source) -> WorkerOptions:
 
 def work(folder: str, name: str) -> None:
     """Run a worker until SIGTERM."""
+    # Good members alone may be completed before this worker starts. The worker unblocks the signal when it handles it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     board = Board(Path(folder), name)
     logging.getLogger().addHandler(board.log_handler())
     kind, options = json.loads((board.folder / OPTIONS).read_text())
