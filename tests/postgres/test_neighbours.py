@@ -27,6 +27,7 @@ from tenure.testing.conformance.building import (
     build_completion,
     build_record,
     build_release,
+    exchange,
     ids_of,
     job_of,
     request,
@@ -111,7 +112,7 @@ def test_an_exchange_does_not_wait_for_a_locked_job(place: Place, store: Postgre
     one, two = take(store, limit=2)
 
     with place.begun(LOCK_TWO):
-        settled, claimed = store.exchange([build_completion(one), build_completion(two)], request(limit=4))
+        settled, claimed = exchange(store, [build_completion(one), build_completion(two)], request(limit=4))
 
     assert settled == [True, BUSY]
     assert ids_of(claimed.jobs) == ["three", "four"]
@@ -122,7 +123,7 @@ def test_a_completion_that_the_server_rejects_fails_its_job_alone(place: Place, 
     place.execute("alter table S.finished add constraint mine check (id <> 'two')")
     taken = take(store, limit=3)
 
-    settled, claimed = store.exchange([build_completion(each) for each in taken], request(limit=4))
+    settled, claimed = exchange(store, [build_completion(each) for each in taken], request(limit=4))
 
     assert settled[0] is settled[2] is True
     assert isinstance(settled[1], Unsettled)
@@ -376,7 +377,7 @@ def test_an_outdated_schema_raises_and_fails_no_job(place: Place, store: Postgre
 
 REQUESTS: dict[str, Callable[[PostgreSQL], list[str]]] = {
     "claim": lambda store: ids_of(store.claim(request(limit=4)).jobs),
-    "exchange": lambda store: ids_of(store.exchange([], request(limit=4))[1].jobs),
+    "exchange": lambda store: ids_of(exchange(store, [], request(limit=4))[1].jobs),
     "find": lambda store: ids_of(store.find(Query(limit=4, newest_first=False)).jobs),
 }
 

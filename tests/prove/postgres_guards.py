@@ -92,7 +92,7 @@ POSTGRES_GUARDS = [
     Guard("a busy settlement is not counted as refused", "fragments.sql", "  where queue is not null and not is_busy\n", "  where queue is not null\n"),
     Guard("extensions have a connection of their own", "database.py", "self._lease_connection() if is_for_leases else self._pool.connection()", "self._pool.connection()"),
     Guard("a rejected settlement costs the others nothing", "backend.py", "settled = settle_isolated(settlements, self._settle)", "settled = self._settle(settlements)"),
-    Guard("a rejected settlement does not keep an exchange from claiming", "backend.py", "            return self.settle(settlements), self.claim(request)\n", "            raise\n"),
+    Guard("a rejected settlement does not keep an exchange from claiming", "backend.py", "            return claim_after_settling(self.settle(settlements), lambda: self.claim(request))\n", "            raise\n"),
     Guard("a server in trouble rejects no job", "errors.py", " or (cause.sqlstate.startswith(SERVER_ERROR_CLASSES) and not is_raised)", ""),
     Guard("an outdated schema rejects no job", "errors.py", "(is_invalid and ignores_invalid) or ", ""),
     Guard("a response that was too large is half as large", "batch_limit.py", "self.most = max(1, limited.limit // 2)", "self.most = limited.limit - 1"),

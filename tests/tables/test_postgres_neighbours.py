@@ -20,7 +20,7 @@ from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.postgres import PostgresTable, bound_table, sql_templates
 from tenure.backends.tables.postgres.catalogue import read_catalogue
 from tenure.backends.tables.postgres.statements import build_statement
-from tenure.backends.tables.row_isolation import MOST_CLAIM_ROUNDS
+from tenure.backends.tables.row_isolation import MOST_CLAIM_ROUNDS, RowIsolation
 from tenure.core.job import State
 from tenure.core.operations import BUSY, LARGEST_BATCH, Extension, HoldStatus, Move, Query, Settled, Unsettled
 from tenure.errors import ConfigurationError, StoreUnavailable
@@ -29,6 +29,7 @@ from tenure.testing.conformance.building import (
     build_completion,
     build_failure,
     build_release,
+    exchange,
     extend,
     ids_of,
     job_of,
@@ -201,7 +202,7 @@ def test_an_exchange_does_not_wait_for_a_locked_row(shop: Shop, mode: str, table
     first, second = take(table, limit=2)
 
     with locked(shop, mode, 1):
-        settled, claimed = table.exchange([build_completion(first), build_completion(second)], request(limit=2))
+        settled, claimed = exchange(table, [build_completion(first), build_completion(second)], request(limit=2))
 
     assert settled == [BUSY, True]
     assert ids_of(claimed.jobs) == ["3", "4"]
@@ -415,12 +416,10 @@ def test_rows_whose_claims_are_rejected_for_one_reason_are_logged_in_one_line(
     assert re.match(r"rows 1, 2, 3 of \S+ not claimed: the table rejects the write: not for you", told)
 
 
-def test_a_rejected_outcome_is_reported_although_the_claim_of_the_same_request_raises(
+def test_a_rejected_outcome_is_reported_and_the_claim_is_left_to_the_next_request(
     shop: Shop, mode: str, table: PostgresTable
 ) -> None:
     (first,) = take(table)
-    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
-    reject(shop, mode, f"{row}.id > 1", "insert into missing values (1)", event)
     home, state = HOMES[mode]
     shop.execute(f"alter table {home} add constraint never_done check ({state} <> 'completed') not valid")
 
@@ -428,6 +427,25 @@ def test_a_rejected_outcome_is_reported_although_the_claim_of_the_same_request_r
 
     assert rejected(settled[0]).is_failed
     assert (claimed.jobs, claimed.is_cut) == ([], True)
+    assert ids_of(take(table)) == ["2"]
+
+
+def test_an_exchange_whose_claim_fails_for_a_row_is_repeated_with_the_same_results(
+    shop: Shop, mode: str, table: PostgresTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = take(table)
+    asked = request(limit=2)
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 2", event=event)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RowIsolation, "_avoid", Mock(side_effect=StoreUnavailable("cut off")))
+        with pytest.raises(StoreUnavailable, match="cut off"):
+            table.exchange([build_completion(first)], asked)
+    settled, claimed = table.exchange([build_completion(first)], asked)
+
+    assert settled == [True]
+    assert ids_of(claimed.jobs) == ["3"]
 
 
 def test_a_claim_that_takes_a_part_of_its_lease_tries_no_further_rows(
@@ -469,7 +487,7 @@ def test_an_error_that_is_too_long_for_an_index_does_not_limit_the_claims(shop: 
     first, second = take(table, limit=2)
     error = "".join(uuid4().hex for _ in range(250))
 
-    settled, claimed = table.exchange([build_failure(first, error=error), build_completion(second)], request(limit=2))
+    settled, claimed = exchange(table, [build_failure(first, error=error), build_completion(second)], request(limit=2))
 
     assert "index row size" in str(rejected(settled[0]).rejection)
     assert settled[1] is True
@@ -522,7 +540,7 @@ def test_a_rejected_settlement_does_not_keep_an_exchange_from_claiming(
     first, second = take(table, limit=2)
     reject(shop, mode, "old.id = 1 and new.STATE = 'completed'")
 
-    settled, claimed = table.exchange([build_completion(first), build_completion(second)], request(limit=2))
+    settled, claimed = exchange(table, [build_completion(first), build_completion(second)], request(limit=2))
 
     assert rejected(settled[0]).is_failed
     assert settled[1] is True

@@ -44,6 +44,7 @@ from tenure.testing.conformance.building import (
     build_completion,
     build_failure,
     build_release,
+    exchange,
     extend,
     ids_of,
     job_of,
@@ -165,7 +166,7 @@ def test_an_exchange_with_a_refused_settlement_settles_the_others_and_claims(pat
     with opened(path, **MAPPED) as table:
         taken = take(table, limit=3)
         reject(path, "mapped", 2, State.COMPLETED)
-        settled, claimed = table.exchange([build_completion(each) for each in taken], request(limit=5))
+        settled, claimed = exchange(table, [build_completion(each) for each in taken], request(limit=5))
 
         assert settled == [True, Unsettled(REFUSED, is_failed=True), True]
         assert ids_of(claimed.jobs) == ["4", "5"]
@@ -383,7 +384,7 @@ def test_an_exchange_with_a_refused_settlement_takes_no_more_for_a_token_that_ho
         other, asked = take_one(table), request(limit=2)
         claimed = table.claim(asked).jobs
         reject(path, "mapped", 1, State.COMPLETED)
-        settled, again = table.exchange([build_completion(other)], asked)
+        settled, again = exchange(table, [build_completion(other)], asked)
 
         assert settled == [Unsettled(REFUSED, is_failed=True)]
         assert again.jobs == claimed
@@ -400,7 +401,7 @@ def test_an_exchange_with_a_refused_settlement_takes_no_new_rows_for_a_token_tha
         table.claim(asked)
         reject(path, "mapped", 1, State.COMPLETED)
         execute(path, "insert into orders (status) values ('pending')")
-        _, again = table.exchange([build_completion(other)], asked)
+        _, again = exchange(table, [build_completion(other)], asked)
 
         assert ids_of(again.jobs) == ["2"]
 
@@ -686,7 +687,7 @@ def test_an_exchange_with_a_refused_settlement_claims_rows_whose_lease_expired(p
         take_one(table, lease=10)
         reject(path, "mapped", 1, State.COMPLETED)
         clock.advance(10)
-        _, claimed = table.exchange([build_completion(first)], request())
+        _, claimed = exchange(table, [build_completion(first)], request())
 
         assert ids_of(claimed.jobs) == ["2"]
 
@@ -703,7 +704,7 @@ def test_an_exchange_with_a_refused_settlement_reaps_nothing_for_a_token_that_ho
         table.claim(asked)
         reject(path, "mapped", 1, State.COMPLETED)
         clock.advance(10)
-        _, claimed = table.exchange([build_completion(first)], asked)
+        _, claimed = exchange(table, [build_completion(first)], asked)
 
         assert ids_of(claimed.jobs) == ["3"]
         assert job_of(table, "2").state is State.RUNNING
@@ -721,7 +722,7 @@ def test_a_row_that_is_missed_once_is_tried_again_in_the_same_claim(path: Path) 
             "create trigger once before update on orders when new.id = 2 and not exists (select 1 from tries) "
             "begin insert into tries values (2); select raise(ignore); end",
         )
-        _, claimed = table.exchange([build_completion(first)], request())
+        _, claimed = exchange(table, [build_completion(first)], request())
 
         assert ids_of(claimed.jobs) == ["2"]
 

@@ -19,7 +19,7 @@ from tenure.backends.postgres.job_waiter import JobWaiter
 from tenure.backends.postgres.maintenance import Maintenance
 from tenure.backends.postgres.pipeline import BoundQuery, QueryValues
 from tenure.backends.protocol import SWEEP, StoreClock
-from tenure.backends.shared.isolation import StatementRejected, settle_isolated
+from tenure.backends.shared.isolation import StatementRejected, claim_after_settling, settle_isolated
 from tenure.core.job import JobRecord, State
 from tenure.core.operations import (
     SILENT_WORKER_TTL,
@@ -101,7 +101,7 @@ class PostgreSQL:
                     request, partial(self._exchange, settlements), lambda both: len(both[1].jobs)
                 )
         except StatementRejected:
-            return self.settle(settlements), self.claim(request)
+            return claim_after_settling(self.settle(settlements), lambda: self.claim(request))
 
     def _exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
         batch = settle.SettleBatch(self.database, settlements)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from tenure.core.operations import BUSY, Settled, Settlement, Unsettled
+from tenure.core.operations import BUSY, Claimed, Settled, Settlement, Unsettled
 from tenure.core.transitions import build_rejection
 from tenure.errors import ConfigurationError, StoreUnavailable, TenureError
 
@@ -83,3 +83,14 @@ def settle_isolated(
         return [Unsettled(rejected.reason)]
 
     return isolate(settlements, settle, fail)
+
+
+def claim_after_settling(settled: list[Settled], claim: Callable[[], Claimed]) -> tuple[list[Settled], Claimed]:
+    """Claim in a transaction of its own, and return both results.
+
+    If a row failed because its outcome was rejected, leave the claim to the next request. If the claim raised here, the
+    settlements would be sent again, and the store would report the failed row as lost.
+    """
+    if any(isinstance(each, Unsettled) and each.is_failed for each in settled):
+        return settled, Claimed(jobs=[], is_cut=True)
+    return settled, claim()

@@ -18,6 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from tenure.backends.shared.isolation import (
     StatementBlocked,
     StatementFailed,
+    claim_after_settling,
     isolate,
     settle_isolated,
 )
@@ -33,7 +34,6 @@ from tenure.core.operations import (
     Settled,
     Settlement,
 )
-from tenure.errors import TenureError
 
 log = logging.getLogger(__name__)
 
@@ -140,14 +140,7 @@ class RowIsolation(Generic[K]):
         try:
             settled, taken = self._batches.exchange(settlements, request, self._avoided.keys())
         except StatementFailed:
-            settled = self.settle(settlements)
-            try:
-                return settled, self._claim(request, ends_at)
-            except TenureError:
-                if not settlements:
-                    raise
-                # The settlements must be reported. If the failure lasts, a later claim raises.
-                return settled, Claimed(jobs=[], is_cut=True)
+            return claim_after_settling(self.settle(settlements), lambda: self._claim(request, ends_at))
         self._avoid_unreaped(taken.unreaped)
         if taken.missed and not taken.was_held:
             return settled, self._take_rounds(request, taken, ends_at)

@@ -10,7 +10,7 @@ from tenure.client import settling
 from tenure.core import transitions
 from tenure.core.backoff import Backoff
 from tenure.core.job import Job, JobRecord, NewJob
-from tenure.core.operations import ClaimRequest, Extension, Hold, HoldStatus, Query, Settled, Settlement
+from tenure.core.operations import Claimed, ClaimRequest, Extension, Hold, HoldStatus, Query, Settled, Settlement
 
 K = TypeVar("K")
 
@@ -79,6 +79,14 @@ def settle(store: Claiming, settlement: Settlement) -> Settled:
     """Settle one claim; wait while another transaction has locked the job."""
     (settled,) = settling.settle(store, [settlement])
     return settled
+
+
+def exchange(
+    store: Claiming, settlements: Sequence[Settlement], request: ClaimRequest
+) -> tuple[Sequence[Settled], Claimed]:
+    """Settle and claim in one request; like a worker, claim again if the claim was cut."""
+    settled, claimed = store.exchange(settlements, request)
+    return settled, store.claim(request) if claimed.is_cut else claimed
 
 
 def extend(store: Claiming, hold: Hold, lease: float = 60.0) -> HoldStatus:
