@@ -18,11 +18,11 @@ from tenure.core.transitions import build_rejection
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import request
 from tenure.worker.claimer import MAX_IDLE_WAIT, Claimer
+from tenure.worker.deferred_settlements import BUSY_DELAY, MAX_BUSY_DELAY, REJECTED_DELAY
 from tenure.worker.poller import LONGEST_PAUSE, MAX_EMPTY_WAKEUPS, SHORTEST_PAUSE, Poller
-from tenure.worker.rejected_settlements import REJECTED_DELAY
 from tenure.worker.run_queue import RunQueue
 from tenure.worker.store_retry import Request
-from tenure.worker.work_source import MAX_BUSY_DELAY, MIN_BUSY_DELAY, RESPONSE_CHECK_INTERVAL, WorkSource
+from tenure.worker.work_source import RESPONSE_CHECK_INTERVAL, WorkSource
 from tests.worker.looking import DEADLINE, job_of, until
 
 
@@ -204,7 +204,7 @@ def test_an_outcome_is_kept_and_sent_again_while_the_statement_is_invalid(
 def test_rows_that_are_rejected_for_different_reasons_are_logged_once_each(
     store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 0.02)
 
     @jobs.task
     def work() -> None: ...
@@ -221,7 +221,7 @@ def test_rows_that_are_rejected_for_different_reasons_are_logged_once_each(
 def test_rows_that_are_rejected_for_one_reason_are_all_logged_by_id_and_once(
     store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 0.02)
 
     @jobs.task
     def work() -> None: ...
@@ -378,8 +378,7 @@ def test_claims_that_stay_locked_at_the_end_of_a_block_are_logged(
 def test_jobs_that_are_busy_once_are_settled_while_others_keep_becoming_busy(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.work_source.MAX_BUSY_DELAY", 0.5)
-    monkeypatch.setattr("tenure.worker.work_source.MIN_BUSY_DELAY", 0.5)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.BUSY_DELAY", 0.5)
     store.is_busy_once = True
     is_over = threading.Event()
 
@@ -399,7 +398,7 @@ def test_jobs_that_are_busy_once_are_settled_while_others_keep_becoming_busy(
 def test_a_rejected_outcome_is_given_up_when_its_lease_is_lost(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.1)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 0.1)
 
     @jobs.task
     def work() -> None: ...
@@ -568,29 +567,6 @@ class Ticks:
         return self.now
 
 
-def test_the_settlement_of_a_locked_job_is_sent_again_less_and_less_often_until_the_lock_is_released(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock, source, run = Ticks(), new_source(), cast("Run", object())
-    monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
-
-    def delay_of_next_settlement() -> float:
-        deferred_at = clock.now
-        source.unconfirmed = [(run, None)]
-        source.defer({run: BUSY})
-        while not source.has_request(clock.now):
-            clock.now += MIN_BUSY_DELAY / 2
-        source.unsent.clear()
-        return clock.now - deferred_at
-
-    delays = [delay_of_next_settlement() for _ in range(10)]
-    clock.now += 60
-    later = delay_of_next_settlement()
-
-    assert [round(each / MIN_BUSY_DELAY) for each in delays] == [1, 2, 4, 8, 16, 32, 64, 125, 125, 125]
-    assert round(later / MIN_BUSY_DELAY) == 1
-
-
 def test_a_worker_of_one_slot_that_finds_a_job_each_time_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     jobs = tenure.Jobs("memory://")
@@ -610,45 +586,34 @@ def test_a_worker_of_one_slot_that_finds_a_job_each_time_does_not_pause(monkeypa
     assert pauses == []
 
 
-def test_a_job_that_is_locked_later_does_not_delay_the_settlement_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, source = Ticks(), new_source()
-    monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
-    first, second = cast("Run", object()), cast("Run", object())
-    source.unconfirmed = [(first, None)]
-    source.defer({first: BUSY})
-    due_at = source.resend_at
-    clock.now += MIN_BUSY_DELAY / 2
-    source.unconfirmed = [(second, None)]
-    source.defer({second: BUSY})
-
-    assert source.resend_at == due_at
+SETTLEMENT = cast("Settlement", object())
 
 
 @dataclass(eq=False)
 class Stub:
     """The attribute of a run that a source uses."""
 
-    rejected_delay: float = 0.0
+    resend_delay: float = 0.0
 
 
-def test_a_rejected_settlement_is_sent_again_behind_fresh_ones_and_that_of_a_locked_job_sooner_and_before_them(
+def test_deferred_settlements_are_sent_again_behind_fresh_ones_and_that_of_a_locked_job_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, source = Ticks(), new_source()
     monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
-    locked, rejected, fresh = (cast("Run", Stub()) for _ in range(3))
-    source.unconfirmed = [(rejected, None), (locked, None)]
-    source.defer({rejected: Unsettled("no such table", may_retry=True), locked: BUSY})
-    source.unsent.append((fresh, None))
+    locked, rejected, fresh = ((cast("Run", Stub()), SETTLEMENT) for _ in range(3))
+    source.unconfirmed = [rejected, locked]
+    source.defer({rejected[0]: Unsettled("no such table", may_retry=True), locked[0]: BUSY})
+    source.unsent.append(fresh)
 
-    clock.now += MIN_BUSY_DELAY
+    clock.now += BUSY_DELAY
     source.resend_deferred(clock.now)
     soon = list(source.unsent)
     clock.now += REJECTED_DELAY
     source.resend_deferred(clock.now)
 
-    assert soon == [(locked, None), (fresh, None)]
-    assert list(source.unsent) == [(locked, None), (fresh, None), (rejected, None)]
+    assert soon == [fresh, locked]
+    assert list(source.unsent) == [fresh, locked, rejected]
 
 
 class Away(Memory):
@@ -656,10 +621,10 @@ class Away(Memory):
         raise StoreUnavailable("away")
 
 
-def test_rejected_settlements_do_not_pile_up_in_a_request_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deferred_settlements_do_not_pile_up_in_a_request_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, source, run = Ticks(), new_source(Away()), cast("Run", Stub())
     monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
-    source.unconfirmed = [(run, None)]
+    source.unconfirmed = [(run, SETTLEMENT)]
     source.defer({run: Unsettled("no such table", may_retry=True)})
     source.send(Request(settlements=[], claim_request=None, sent_at=clock.now))
 
@@ -686,11 +651,11 @@ def test_a_deferred_settlement_does_not_wake_the_claimer_while_a_request_is_in_f
         drain=False,
         is_closed=lambda: False,
     )
-    source.unconfirmed = [(run, None)]
+    source.unconfirmed = [(run, SETTLEMENT)]
     source.defer({run: BUSY})
     source.send(Request(settlements=[], claim_request=None, sent_at=ticks()))
 
-    delay = claimer._shortest_retry_delay(source.resend_at + 1)
+    delay = claimer._shortest_retry_delay(source.deferred.due_at + 1)
     may_answer.set()
     source.close()
 
@@ -701,9 +666,9 @@ def test_a_worker_with_many_rejected_outcomes_claims_no_more_until_some_are_reco
     store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenure.worker.work_source.LARGEST_BATCH", 3)
-    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.02)
-    monkeypatch.setattr("tenure.worker.rejected_settlements.MAX_REJECTED_DELAY", 0.02)
-    monkeypatch.setattr("tenure.worker.rejected_settlements.RESEND_PAUSE", 0.0)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.MAX_REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.RESEND_PAUSE", 0.0)
 
     @jobs.task
     def work() -> None: ...
@@ -722,15 +687,36 @@ def test_a_worker_with_many_rejected_outcomes_claims_no_more_until_some_are_reco
 
     assert 3 <= while_rejected.count("running") < 20
     (text,) = warnings()
-    assert f"{work.type!r}: the outcomes of " in text
+    assert f"{work.type!r}: 3 outcomes are not recorded; the last one: outcome 'completed' of row 'job-" in text
     assert "no such table; fix the table" in text
+
+
+def test_a_worker_with_many_locked_jobs_claims_no_more_until_a_lock_is_released(
+    store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.work_source.LARGEST_BATCH", 3)
+
+    @jobs.task
+    def work() -> None: ...
+
+    ids = [work.using(id=f"job-{n:02}").enqueue() for n in range(20)]
+    store.locked = {*ids}
+    with jobs.worker(concurrency=1):
+        until(lambda: store.busy_count >= 30)
+        while_locked = list(states(jobs).values())
+        store.locked = set()
+        until(lambda: set(states(jobs).values()) == {"completed"})
+
+    assert 3 <= while_locked.count("running") < 20
+    ((_, text),) = logged_errors(caplog)
+    assert "another transaction has locked the job; end that transaction" in text
 
 
 def test_a_drain_with_many_rejected_outcomes_ends_when_all_jobs_are_done(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenure.worker.work_source.LARGEST_BATCH", 3)
-    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 0.02)
 
     @jobs.task
     def work() -> None: ...
@@ -748,8 +734,8 @@ def test_a_drain_with_many_rejected_outcomes_ends_when_all_jobs_are_done(
 def test_a_worker_that_stops_sends_a_rejected_outcome_once_more_whenever_it_is_due(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.rejected_settlements.REJECTED_DELAY", 3_600.0)
-    monkeypatch.setattr("tenure.worker.rejected_settlements.MAX_REJECTED_DELAY", 3_600.0)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 3_600.0)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.MAX_REJECTED_DELAY", 3_600.0)
 
     @jobs.task
     def work() -> None: ...
@@ -757,7 +743,7 @@ def test_a_worker_that_stops_sends_a_rejected_outcome_once_more_whenever_it_is_d
     id = work.enqueue()
     store.rejections = {id: Unsettled("no such table", may_retry=True)}
     with jobs.worker() as worker:
-        until(lambda: worker._work_sources[0].rejected)
+        until(lambda: worker._work_sources[0].deferred)
         store.rejections = {}
 
     assert worker.summary.completed == 1
@@ -774,7 +760,7 @@ def test_a_worker_that_stops_reports_all_rejected_outcomes(
     ids = [work.enqueue() for _ in range(100)]
     store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
     with jobs.worker() as worker:
-        until(lambda: len(worker._work_sources[0].rejected) == len(ids))
+        until(lambda: len(worker._work_sources[0].deferred) == len(ids))
 
     assert worker.summary.unrecorded == len(ids)
     assert all(f"outcome of job {id} not recorded" in caplog.text for id in ids)

@@ -45,7 +45,7 @@ class Run(Claim):
         "handler",
         "is_worker_stopping",
         "logged_rejection",
-        "rejected_delay",
+        "resend_delay",
         "slot",
         "started_at",
         "stop_reason",
@@ -61,7 +61,7 @@ class Run(Claim):
         self.claimed_at = lease.sent_at
         self.started_at: float | None = None
         self.logged_rejection: str | None = None
-        self.rejected_delay = 0.0
+        self.resend_delay = 0.0
 
     def rejection(self, now: float) -> Settlement | None:
         """Return the settlement of a run that must not start: its claim may be lost, or it was stopped; else None."""

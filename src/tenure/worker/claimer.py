@@ -167,7 +167,7 @@ class Claimer:
         claim_limit = self._claim_limit()
         ready = [source for source in self._sources if not source.retry_delay(now)]
         for source in ready:
-            if now >= source.resend_at:
+            if now >= source.deferred.due_at:
                 source.resend_deferred(now)
         unsent = sum(len(source.unsent) for source in ready)
         may_have_jobs = any(
@@ -195,7 +195,7 @@ class Claimer:
 
     def _shortest_retry_delay(self, now: float) -> float:
         """Return the seconds until the next retry of a source, at most `MAX_IDLE_WAIT`."""
-        delays = (source.retry_delay(now) or source.resend_at - now for source in self._sources)
+        delays = (source.retry_delay(now) or source.deferred.due_at - now for source in self._sources)
         return max(0.0, min([MAX_IDLE_WAIT, *delays]))
 
     def _claim_limit(self) -> int:
@@ -447,7 +447,7 @@ class Claimer:
     def _send_final_settlements(self) -> None:
         until = ticks() + FINAL_SETTLE_TIMEOUT
         for source in self._sources:
-            source.make_rejected_due()
+            source.deferred.make_due()
         while any(source.has_pending for source in self._sources) and (now := ticks()) < until:
             if not any(source.has_request(now) for source in self._sources):
                 time.sleep(self._shortest_retry_delay(now))

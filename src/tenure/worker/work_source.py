@@ -5,18 +5,18 @@ is resent after a back-off. Meanwhile the worker continues with the other source
 """
 
 import logging
-import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tenure.backends.protocol import Claiming
 from tenure.client.identity import new_token
 from tenure.client.keeper import Keeper, LeaseCallback, ticks
 from tenure.client.run import Run
+from tenure.client.settling import unsettled_text
 from tenure.core.operations import BUSY, LARGEST_BATCH, Claimed, ClaimRequest, Settlement, Unsettled
+from tenure.worker.deferred_settlements import DeferredSettlements
 from tenure.worker.handler import Handler
-from tenure.worker.rejected_settlements import RejectedSettlements
 from tenure.worker.request_thread import RequestThread
 from tenure.worker.store_retry import ClaimsAndSettles, Request, Response, RetryingStore
 
@@ -25,9 +25,6 @@ log = logging.getLogger(__name__)
 HINT_TTL = 0.8
 """Seconds for which claims continue where the last one stopped. Then one claim scans from the start: a job that became
 due behind that position waits for at most a second."""
-
-MIN_BUSY_DELAY, MAX_BUSY_DELAY = 0.002, 0.25
-"""Seconds after which the settlement of a job that another transaction has locked is sent again; doubled each time."""
 
 RESPONSE_CHECK_INTERVAL = 1.0
 """Seconds between two checks for the response of a request in flight."""
@@ -59,15 +56,9 @@ class WorkSource:
         """Ended runs whose settlement has not been sent. None: the handler settled the run itself, or lost it."""
         self.unconfirmed: list[tuple[Run, Settlement | None]] = []
         """Ended runs whose settlement was sent and is not confirmed yet."""
-        self.deferred: list[tuple[float, tuple[Run, Settlement | None]]] = []
-        """Ended runs whose job is locked, and when their settlement is sent again."""
-        self.rejected = RejectedSettlements()
-        self.resend_at = math.inf
-        """When the next deferred or rejected settlement is due."""
+        self.deferred = DeferredSettlements()
         self.is_claiming_paused = False
-        """Whether the source claims nothing, because too many settlements are rejected."""
-        self._deferred_at = -math.inf
-        self._busy_delay = MIN_BUSY_DELAY
+        """Whether the source claims nothing, because too many settlements are deferred."""
         self._retrying_store = RetryingStore(endpoint)
         self._request_thread: RequestThread | None = None
         self._all_types = tuple(handlers)
@@ -95,68 +86,43 @@ class WorkSource:
     @property
     def has_pending(self) -> bool:
         """Whether a request is outstanding or settlements are still to be sent."""
-        return self._outstanding is not None or bool(self.unsent) or bool(self.deferred) or bool(self.rejected)
+        return self._outstanding is not None or bool(self.unsent) or bool(self.deferred)
 
     def defer(self, unsettled: Mapping[Run, Unsettled]) -> None:
-        """Send the settlements of these runs again later: soon if the job is locked, seldom if its table rejects them.
-
-        With too many rejected settlements, the source then claims nothing.
-        """
+        """Send the settlements of these runs again later; with too many deferred ones, claim nothing."""
         now = ticks()
-        if BUSY in unsettled.values():
-            is_repeated = now - self._deferred_at < 2 * MAX_BUSY_DELAY
-            self._busy_delay = min(2 * self._busy_delay, MAX_BUSY_DELAY) if is_repeated else MIN_BUSY_DELAY
-            self._deferred_at = now
-        for ended in self.unconfirmed:
-            if (settled := unsettled.get(ended[0])) is BUSY:
-                self.deferred.append((now + self._busy_delay, ended))
-            elif settled is not None:
-                self.rejected.add(ended, now)
+        deferred = [(run, each) for run, each in self.unconfirmed if each is not None and run in unsettled]
+        for run, settlement in deferred:
+            self.deferred.add((run, settlement), now, is_busy=unsettled[run] is BUSY)
         self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in unsettled]
-        self._update_resend_at()
-        self._pause_claiming([each.rejection for each in unsettled.values() if each is not BUSY])
-
-    def _pause_claiming(self, reasons: Sequence[str | None]) -> None:
-        was_paused, self.is_claiming_paused = self.is_claiming_paused, len(self.rejected) >= LARGEST_BATCH
+        was_paused, self.is_claiming_paused = self.is_claiming_paused, len(self.deferred) >= LARGEST_BATCH
         if self.is_claiming_paused and not was_paused:
+            run, settlement = deferred[-1]
             log.error(
-                "worker claims no more of %r: the outcomes of %s runs are rejected, the last one with: %s; fix the "
-                "table, its triggers, its conditions or the rights of the role; the worker continues within a minute",
+                "worker claims no more of %r: %s outcomes are not recorded; the last one: %s",
                 ", ".join(self.handlers),
-                len(self.rejected),
-                reasons[-1],
+                len(self.deferred),
+                unsettled_text(settlement, unsettled[run]),
             )
 
     def resend_deferred(self, now: float) -> None:
-        """Queue the settlements that are due again: those of locked jobs before fresh ones, rejected ones behind."""
-        self.unsent.extendleft([ended for due_at, ended in reversed(self.deferred) if now >= due_at])
-        self.deferred = [each for each in self.deferred if now < each[0]]
+        """Queue the settlements that are due again, behind fresh ones."""
         # A failed request is resent with all unsent settlements: during an outage they would become more than a batch.
         if self._outstanding is None:
-            self.unsent.extend(self.rejected.take_due(now))
-        self._update_resend_at()
-
-    def make_rejected_due(self) -> None:
-        """Make all rejected settlements due, for a last try before the worker ends."""
-        self.rejected.make_due()
-        self._update_resend_at()
-
-    def _update_resend_at(self) -> None:
-        self.resend_at = min([self.rejected.due_at, *(due_at for due_at, _ in self.deferred)])
+            self.unsent.extend(self.deferred.take_due(now))
 
     def has_request(self, now: float) -> bool:
         """Return whether there is a request to send now."""
         if self.retry_delay(now):
             return False
-        if now >= self.resend_at:
+        if now >= self.deferred.due_at:
             self.resend_deferred(now)
         return self._outstanding is not None or bool(self.unsent)
 
     @property
     def unrecorded(self) -> list[Run]:
         """The ended runs whose settlement the store has not confirmed."""
-        sent_or_locked = (*self.unconfirmed, *self.unsent, *(ended for _, ended in self.deferred))
-        return [*(run for run, _ in sent_or_locked), *self.rejected.runs]
+        return [*(run for run, _ in (*self.unconfirmed, *self.unsent)), *self.deferred.runs]
 
     def is_retry_due(self, now: float) -> bool:
         """Whether a failed request is due to be resent."""
@@ -169,7 +135,7 @@ class WorkSource:
     def types_to_claim(self, *, is_loop_blocked: bool) -> tuple[str, ...]:
         """Return the types to claim: while the event loop is blocked, only those of synchronous handlers.
 
-        None while `LARGEST_BATCH` settlements are rejected: each claim would add to them.
+        No types while `LARGEST_BATCH` settlements are deferred: each claim would add to them.
         """
         if self.is_claiming_paused:
             return ()
