@@ -285,7 +285,24 @@ def test_an_expired_row_whose_reaping_needs_a_lock_keeps_no_row_behind_it(
     assert job_of(table, "2").state is State.RUNNING
 
 
-@pytest.mark.parametrize("code", ["0A000", "2F005", "39P01", "3F000", "42501", "08001", "53100", "58030"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "0A000",
+        "25006",
+        "28000",
+        "2F005",
+        "39P01",
+        "3D000",
+        "3F000",
+        "42501",
+        "55006",
+        "08001",
+        "53100",
+        "58030",
+        "F0000",
+    ],
+)
 def test_an_outcome_that_a_trigger_rejects_as_invalid_may_be_sent_again_and_the_others_land(
     shop: Shop, mode: str, table: PostgresTable, code: str
 ) -> None:
@@ -342,6 +359,117 @@ def test_a_done_if_that_takes_too_long_for_a_row_is_rejected_and_not_an_outage(s
         table.already_done(["1", "2"])
 
     assert table.already_done(["1"]) == [True]
+
+
+def test_settlements_whose_trigger_is_slow_are_recorded_in_parts(shop: Shop, mode: str) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    taken = take(table, limit=ROWS)
+    reject(shop, mode, "new.STATE = 'completed'", "perform pg_sleep(0.15)")
+    completions = [build_completion(each) for each in taken]
+
+    with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s"):
+        table.exchange(completions, request(limit=ROWS))
+    settled, _ = table.exchange(completions, request(limit=ROWS))
+    # A part was slow, so the caller learns at once what is recorded.
+    again = table.settle(completions[2:])
+
+    assert settled == [True, True, BUSY, BUSY, BUSY]
+    assert again == [True, True, BUSY]
+
+
+def test_extensions_whose_trigger_is_slow_are_sent_in_parts(shop: Shop, mode: str) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    taken = take(table, limit=ROWS)
+    reject(shop, mode, "new.STATE = 'running'", "perform pg_sleep(0.15)")
+    extensions = [Extension(hold=each.hold, lease=60) for each in taken]
+
+    with pytest.raises(StoreUnavailable):
+        table.extend(extensions)
+
+    assert table.extend(extensions) == [HoldStatus.HELD, HoldStatus.HELD, *[HoldStatus.BUSY] * 3]
+
+
+def test_a_row_whose_settlement_takes_too_long_is_rejected_alone(shop: Shop, mode: str) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    taken = take(table, limit=2)
+    reject(shop, mode, "new.id = 1 and new.STATE = 'completed'", "perform pg_sleep(60)")
+    completions = [build_completion(each) for each in taken]
+
+    with pytest.raises(StoreUnavailable):
+        table.settle(completions)
+    settled = table.settle(completions)
+
+    assert rejected(settled[0]).may_retry
+    assert "took more than 0.5 s" in str(rejected(settled[0]).rejection)
+    assert settled[1] is True
+
+
+def test_a_row_whose_claim_takes_too_long_keeps_no_row_behind_it_and_is_logged(
+    shop: Shop, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", "perform pg_sleep(60)", event)
+
+    claimed = [ids_of(take(table, limit=2)) for _ in range(2)]
+
+    assert claimed == [["2"], ["3"]]
+    (told,) = messages(caplog)
+    assert re.match(r"row 1 of \S+ not claimed: the table rejects the write: .* took more than", told)
+
+
+def test_an_expired_row_whose_done_if_takes_too_long_keeps_no_row_behind_it_and_is_logged(
+    shop: Shop, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.execute(
+        "create function S.is_done(id bigint) returns boolean language plpgsql as "
+        "$$ begin if id = 1 then perform pg_sleep(60); end if; return false; end $$"
+    )
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode], done_if=shop.named("S.is_done(orders.id)"))
+    take(table, limit=1)
+    expire(shop, mode, "id = 1")
+    table._batch_limit.most = 1
+
+    claimed = ids_of(take(table, limit=1))
+
+    assert claimed == ["2"]
+    (told,) = messages(caplog)
+    assert re.match(r"row 1 of \S+ not reaped: the table rejects the write: .* took more than", told)
+
+
+def test_a_row_whose_value_a_built_in_function_does_not_support_is_no_standby(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    home, _ = HOMES[mode]
+    dates = "jsonb_build_array(case when id = 1 then '2019-05-05' else '2019-05-05 00:00:00+00' end)"
+    is_old = f"""jsonb_path_exists({dates}, '$[0].datetime() ? (@ < "2020-01-01 00:00:00+00".datetime())')"""
+    shop.execute(f"alter table {home} add constraint dated check ({is_old}) not valid")
+
+    assert ids_of(take(table, limit=ROWS)) == ["2", "3", "4", "5"]
+
+
+def test_a_text_that_is_too_long_for_a_trigger_does_not_limit_the_claims(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", "raise exception using errcode = '54000', message = 'too long'", event)
+
+    assert ids_of(take(table, limit=ROWS)) == ["2", "3", "4", "5"]
+    assert table._batch_limit.most == LARGEST_BATCH
+
+
+def test_a_claim_that_tried_many_rows_is_cut_and_a_claim_by_hand_goes_on(shop: Shop, mode: str) -> None:
+    table = shop.fit(**MODES[mode])
+    shop.execute("insert into S.orders (id, source) select n, 'x' from generate_series(6, 30) n")
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id < 30", event=event)
+
+    claimed = table.claim(request())
+    with tenure.Table(shop.url, "orders", schema=shop.schema, **MODES[mode]) as orders:
+        by_hand = orders.claim()
+
+    assert (claimed.jobs, claimed.is_cut) == ([], True)
+    assert [claim.id for claim in by_hand] == ["30"]
 
 
 @pytest.mark.parametrize("frozen", [0, 4], ids=["at once", "after a rejection"])
@@ -448,16 +576,16 @@ def test_an_exchange_whose_claim_fails_for_a_row_is_repeated_with_the_same_resul
     assert ids_of(claimed.jobs) == ["3"]
 
 
-def test_a_claim_that_takes_a_part_of_its_lease_tries_no_further_rows(
+def test_a_claim_that_takes_too_long_tries_no_further_rows_and_says_so(
     shop: Shop, mode: str, table: PostgresTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
     reject(shop, mode, f"{row}.id = 1", event=event)
-    monkeypatch.setattr("tenure.backends.tables.row_isolation.LEASE_FRACTION", 0.0)
+    monkeypatch.setattr("tenure.backends.tables.row_isolation.CLAIM_TIME", 0.0)
 
     claimed = [table.claim(request(limit=ROWS)) for _ in range(2)]
 
-    assert [(ids_of(each.jobs), each.is_cut) for each in claimed] == [(["2"], True), (["3", "4", "5"], False)]
+    assert [(ids_of(each.jobs), each.is_cut) for each in claimed] == [([], True), (["2", "3", "4", "5"], False)]
 
 
 def test_a_claim_row_by_row_takes_no_more_rows_at_once_than_fit_into_a_response(shop: Shop) -> None:
@@ -1089,7 +1217,7 @@ def test_a_function_that_reaps_rows_raises_no_error_that_may_concern_all_rows(sh
     assert job_of(table, "1").state is State.COMPLETED
 
 
-@pytest.mark.parametrize("code", ["08001", "58P01"])
+@pytest.mark.parametrize("code", ["08001", "28000", "3D000", "58P01", "F0000"])
 def test_a_function_claims_rows_behind_one_that_needs_another_server_or_a_file(
     shop: Shop, mode: str, code: str
 ) -> None:

@@ -28,8 +28,10 @@ from tenure.backends.tables.sqlite.row_batches import SQLiteRowBatches
 from tenure.core.job import Outcome, State
 from tenure.core.log_fields import MOST_LISTED
 from tenure.core.operations import (
+    BUSY,
     ClaimRequest,
     Extension,
+    Hold,
     HoldStatus,
     Move,
     Query,
@@ -39,6 +41,8 @@ from tenure.core.operations import (
     Unsettled,
 )
 from tenure.core.table.options import build_table_spec
+from tenure.core.transitions import build_completion as complete
+from tenure.errors import StoreUnavailable
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
     build_completion,
@@ -801,6 +805,42 @@ def test_a_row_that_is_rejected_after_it_was_locked_is_logged_once_for_each(
         ticks.now += LONGEST_DELAY
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.ERROR]
+
+
+def test_a_row_is_logged_again_if_the_table_rejects_another_action(
+    ticks: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    avoided: AvoidedRows[str] = AvoidedRows("orders")
+
+    for action in ("claimed", "claimed", "reaped", "reaped"):
+        avoided.avoid({"row": "row"}, action, REFUSED)
+        ticks.now += LONGEST_DELAY
+
+    assert [text.split(":")[0] for text in messages(caplog, logging.ERROR)] == [
+        "row row of orders not claimed",
+        "row row of orders not reaped",
+    ]
+
+
+def test_a_failed_row_is_reported_although_the_store_goes_away_for_the_rows_behind_it() -> None:
+    def settle(part: Sequence[Settlement]) -> list[Settled]:
+        if part[-1].hold.id == "last":
+            raise StoreUnavailable("away") if len(part) == 1 else StatementRejected("rejected", reason=REFUSED)
+        if part[0].hold.id == "first" and part[0].state is State.COMPLETED:
+            raise StatementRejected("rejected", reason=REFUSED)
+        return [True]
+
+    completions = [complete(Hold(id=id, fence=1, token="t"), None) for id in ("first", "last")]
+
+    assert settle_isolated(completions, settle) == [Unsettled(REFUSED, is_failed=True), BUSY]
+
+
+def test_an_outage_before_a_row_failed_is_raised() -> None:
+    def settle(_: Sequence[Settlement]) -> list[Settled]:
+        raise StoreUnavailable("away")
+
+    with pytest.raises(StoreUnavailable, match="away"):
+        settle_isolated([complete(Hold(id="row", fence=1, token="t"), None)], settle)
 
 
 def test_many_avoided_rows_are_logged_in_one_line_of_limited_length(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ import tenure
 from tenure.backends.memory import Memory
 from tenure.client.keeper import Keeper, ticks
 from tenure.client.run import Run
+from tenure.client.settling import BUSY_TIMEOUT
 from tenure.core.operations import BUSY, Claimed, ClaimRequest, Extension, HoldStatus, Settled, Settlement, Unsettled
 from tenure.core.transitions import build_rejection
 from tenure.errors import ConfigurationError, StoreUnavailable
@@ -73,6 +74,14 @@ class Locking(Memory):
                 super().settle([build_rejection(settlement, str(unsettled.rejection))])
             return unsettled
         return super().settle([settlement])[0]
+
+
+class Ticks:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
@@ -375,6 +384,27 @@ def test_claims_that_stay_locked_at_the_end_of_a_block_are_logged(
     assert f"outcome 'released' of job '{claims[0].id}' not recorded" in caplog.text
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(1.0, ["job"]), (BUSY_TIMEOUT, [])])
+def test_a_claim_by_hand_goes_on_while_it_is_cut_but_not_for_ever(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, seconds: float, expected: list[str]
+) -> None:
+    clock, claim, cut = Ticks(), store.claim, Claimed(jobs=[], is_cut=True)
+    monkeypatch.setattr("tenure.client.source.ticks", clock)
+    answers = iter([lambda _: cut, lambda _: cut, claim])
+
+    def answer(request: ClaimRequest) -> Claimed:
+        clock.now += seconds
+        return next(answers)(request)
+
+    jobs.enqueue("work", {}, id="job")
+    monkeypatch.setattr(store, "claim", answer)
+    claims = jobs.claim()
+
+    assert [claim.id for claim in claims] == expected
+    # The lease counts from before the last request.
+    assert [claim.lease.sent_at for claim in claims] == [clock.now - seconds] * len(expected)
+
+
 def test_jobs_that_are_busy_once_are_settled_while_others_keep_becoming_busy(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,22 +425,29 @@ def test_jobs_that_are_busy_once_are_settled_while_others_keep_becoming_busy(
     assert store.busy_count > 3
 
 
-def test_a_rejected_outcome_is_given_up_when_its_lease_is_lost(
-    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_rejected_outcome_is_kept_after_its_lease_expired_and_recorded_if_no_other_worker_took_the_row(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 0.1)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 0.02)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.MAX_REJECTED_DELAY", 0.02)
+    nothing = Claimed(jobs=[])
+    runs: list[tenure.Claim] = []
 
     @jobs.task
-    def work() -> None: ...
+    def work() -> None:
+        runs.append(tenure.current())
 
     work.using(id="job").enqueue()
     store.rejections = {"job": Unsettled("no such table", may_retry=True)}
-    store.locked_leases = {"job"}
+    with jobs.worker(lease=1) as worker:
+        until(lambda: store.rejected_count > 0)
+        # A claim would reap the expired lease: the table of a real row would reject this, too.
+        monkeypatch.setattr(store, "claim", lambda _: nothing)
+        until(lambda: runs[0].is_lost)
+        store.rejections = {}
+        until(lambda: states(jobs) == {"job": "completed"})
 
-    summary = jobs.work(drain=True, lease=1)
-
-    assert summary.unrecorded == 1
-    assert "'job' rejected by its table: no such table" in caplog.text
+    assert (worker.summary.completed, worker.summary.unrecorded) == (1, 0)
 
 
 class Waiting(Memory):
@@ -557,14 +594,6 @@ def test_a_short_response_of_a_claim_that_was_cut_does_not_mean_that_there_are_n
         may_have_jobs.append(source.may_have_jobs)
 
     assert may_have_jobs == [False, True]
-
-
-class Ticks:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_worker_of_one_slot_that_finds_a_job_each_time_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tenure.backends.protocol import SWEEP, Claiming
 from tenure.client.claim import Claim, Holder, claim_lost
 from tenure.client.identity import default_worker_name, new_token
 from tenure.client.keeper import Keeper, Lease, ticks
-from tenure.client.settling import settle
+from tenure.client.settling import BUSY_TIMEOUT, settle
 from tenure.core import checks
 from tenure.core.backoff import Backoff
 from tenure.core.checks import Seconds
@@ -154,9 +154,13 @@ class Source(ABC, Generic[S, C]):
         """Claim once, with a new token."""
         request = replace(request, token=new_token())
         backend, holder = self._open()
-        sent_at = ticks()
-        jobs = backend.claim(request).jobs
-        return self._claims_for_jobs(holder, jobs, request, sent_at)
+        started_at = sent_at = ticks()
+        claimed = backend.claim(request)
+        while claimed.is_cut and not claimed.jobs and ticks() < started_at + BUSY_TIMEOUT:
+            # The claim tried rows that it could not get; there may be others behind them.
+            sent_at = ticks()
+            claimed = backend.claim(request)
+        return self._claims_for_jobs(holder, claimed.jobs, request, sent_at)
 
     def _claims_for_jobs(self, holder: Holder, jobs: Sequence[Job], request: ClaimRequest, sent_at: float) -> Any:
         holds = [Hold(id=job.id, fence=job.fence, token=request.token) for job in jobs]

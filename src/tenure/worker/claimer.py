@@ -18,7 +18,7 @@ from tenure.client.run import Run, StopReason
 from tenure.client.settling import unsettled_text
 from tenure.core.job import Outcome
 from tenure.core.log_fields import job_log_fields
-from tenure.core.operations import BUSY, LARGEST_BATCH, Settlement, Unsettled
+from tenure.core.operations import LARGEST_BATCH, Settlement, Unsettled
 from tenure.core.transitions import build_release
 from tenure.errors import StoreUnavailable
 from tenure.worker.prefetch import Prefetch
@@ -341,7 +341,7 @@ class Claimer:
                 run.record_outcome(settlement.outcome)
                 outcomes.append(settlement.outcome)
                 self.summary.prevented += settlement.found_done
-            elif isinstance(settled, Unsettled) and settled.may_retry and (settled is BUSY or not run.lease.is_lost):
+            elif isinstance(settled, Unsettled) and settled.may_retry:
                 deferred[run] = settled
                 if settled.rejection not in {None, run.logged_rejection}:
                     run.logged_rejection = settled.rejection

@@ -25,11 +25,12 @@ INVALID_STATEMENT_CLASSES = ("0A", "2F", "39", "3F", "42", "55", "XX")
 """SQLSTATE classes of errors that other values in the row do not cure: syntax, missing objects, unsupported features,
 invalid functions, objects in the wrong state, damaged data."""
 
-FUNCTION_ERROR_CLASSES = ("08", "53", "58")
-"""SQLSTATE classes of the server that a trigger or function may raise as well, for example about another server."""
+SERVER_ONLY_CLASSES = ("40", "55P03", "57")
+"""Those of them that are the server's own even in a function: conflicts, lock timeouts, cancelled statements."""
 
-OTHER_SERVER_CLASSES = ("08", "58P01")
-"""Those of them that an SQL function of ours can only get about another server or a file: this server executes it."""
+OTHER_SERVER_CLASSES = ("08", "28", "3D", "58P01", "F0")
+"""Those of them that an SQL function of ours gets only from a trigger, for example about another server or a file: this
+server executes the function."""
 
 TOO_LARGE_ERRORS = (errors.ProgramLimitExceeded, errors.OutOfMemory)
 """The response is too large: the server builds it as one text of at most 1 GiB."""
@@ -76,9 +77,9 @@ def rejects_options(error: psycopg.Error) -> bool:
 def is_standby_error(error: psycopg.Error | OSError) -> bool:
     """Return whether a standby rejected our `begin … read write`. A failover may make the server the primary.
 
-    The error of a trigger has a context.
+    A statement may raise the same error about a row, but not while the server checks a setting.
     """
-    return isinstance(error, errors.FeatureNotSupported) and error.diag.context is None
+    return isinstance(error, errors.FeatureNotSupported) and error.diag.source_function == "call_bool_check_hook"
 
 
 def is_raised_by_function(error: psycopg.Error) -> bool:
@@ -89,7 +90,8 @@ def is_raised_by_function(error: psycopg.Error) -> bool:
     """
     return (
         error.sqlstate is not None
-        and error.sqlstate.startswith(FUNCTION_ERROR_CLASSES)
+        and error.sqlstate.startswith(SERVER_ERROR_CLASSES)
+        and not error.sqlstate.startswith(SERVER_ONLY_CLASSES)
         and (error.diag.context is not None or isinstance(error, errors.UndefinedFile))
     )
 
@@ -113,8 +115,8 @@ def is_conflict(error: psycopg.Error | OSError, *, is_unique_checked: bool) -> b
 def is_too_large(error: TenureError) -> bool:
     """Return whether the server could not build the response because it is too large."""
     cause = error.__cause__
-    # An error that names a table is about a row, for example about a text that is too long for an index.
-    return isinstance(cause, TOO_LARGE_ERRORS) and cause.diag.table_name is None
+    # An error that names a table or comes from a trigger is about a row: for example, a text is too long for an index.
+    return isinstance(cause, TOO_LARGE_ERRORS) and cause.diag.table_name is None and cause.diag.context is None
 
 
 def is_blocked(error: TenureError) -> bool:

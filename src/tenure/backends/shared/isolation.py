@@ -12,6 +12,9 @@ from tenure.errors import ConfigurationError, StoreUnavailable, TenureError
 T = TypeVar("T")
 R = TypeVar("R")
 
+PARTS = 8
+"""Number of parts into which a failed batch is split. With two, many failed items would cost nearly twice as much."""
+
 
 class StatementFailed(TenureError):  # noqa: N818 - named by the fact, as in `tenure.errors`
     """A statement failed, probably because of one of its rows. Nothing changed.
@@ -37,12 +40,16 @@ class StatementBlocked(StatementFailed, StoreUnavailable):
     """Another transaction holds a lock that a statement needs, for example through a trigger or a unique index."""
 
 
+class StatementTimedOut(StatementFailed, StoreUnavailable):
+    """A statement for one row took too long."""
+
+
 def isolate(
     items: Sequence[T],
     run: Callable[[Sequence[T]], Sequence[R]],
     reject: Callable[[T, StatementFailed], Sequence[R]],
 ) -> list[R]:
-    """Run a batch; if it fails, run its halves, down to the items that fail alone. Return all results in order.
+    """Run a batch; if it fails, run parts of it, down to the items that fail alone. Return all results in order.
 
     `run` is one transaction. `reject` returns the results for an item that failed on its own.
     """
@@ -53,8 +60,9 @@ def isolate(
     except StatementFailed as exc:
         if len(items) == 1:
             return list(reject(items[0], exc))
-    middle = len(items) // 2
-    return [*isolate(items[:middle], run, reject), *isolate(items[middle:], run, reject)]
+    size = -(-len(items) // PARTS)
+    parts = (items[start : start + size] for start in range(0, len(items), size))
+    return [result for part in parts for result in isolate(part, run, reject)]
 
 
 def settle_isolated(
@@ -65,6 +73,16 @@ def settle_isolated(
     If the statement itself is invalid, the settlement may be retried: the outcome must not be lost while a table or a
     trigger is being changed.
     """
+    failed: list[str] = []
+
+    def run(part: Sequence[Settlement]) -> Sequence[Settled]:
+        try:
+            return settle(part)
+        except StoreUnavailable as exc:
+            if not failed or isinstance(exc, StatementFailed):
+                raise
+            # If all were sent again, the store would report the failed rows as lost.
+            return [BUSY] * len(part)
 
     def fail(settlement: Settlement, rejected: StatementFailed) -> list[Settled]:
         if isinstance(rejected, StatementBlocked):
@@ -79,10 +97,11 @@ def settle_isolated(
                 return [BUSY]
             except StatementRejected:
                 continue
+            failed.append(settlement.hold.id)
             return [Unsettled(rejected.reason, is_failed=True) if settled is True else settled]
         return [Unsettled(rejected.reason)]
 
-    return isolate(settlements, settle, fail)
+    return isolate(settlements, run, fail)
 
 
 def claim_after_settling(settled: list[Settled], claim: Callable[[], Claimed]) -> tuple[list[Settled], Claimed]:

@@ -27,6 +27,7 @@ class _Avoided:
     until: float
     delay: float
     level: int
+    action: str
 
 
 class AvoidedRows(Generic[K]):
@@ -53,9 +54,9 @@ class AvoidedRows(Generic[K]):
     def avoid(self, rows: Mapping[K, str], action: str, reason: str, *, level: int = logging.ERROR) -> None:
         """Avoid rows that could not be changed, given as ids by key.
 
-        Log the first failure of a row, and its first one of a higher level: all rows of a call in one line.
+        Log the first failure of a row in an action, and its first one of a higher level: all rows in one line.
         """
-        new_ids = [id for key, id in rows.items() if self._add(key, level)]
+        new_ids = [id for key, id in rows.items() if self._add(key, action, level)]
         if new_ids:
             log.log(
                 level,
@@ -68,15 +69,15 @@ class AvoidedRows(Generic[K]):
                 extra={"table": self._table, **({"job": new_ids[0]} if len(new_ids) == 1 else {"jobs": new_ids})},
             )
 
-    def _add(self, key: K, level: int) -> bool:
-        """Avoid a row; return whether this failure has a higher level than all before."""
+    def _add(self, key: K, action: str, level: int) -> bool:
+        """Avoid a row; return whether this failure is of another action, or has a higher level than all before."""
         now = time.monotonic()
         with self._lock:
             self._drop_old(now)
             before = self._rows.pop(key, None)
             delay = SHORTEST_DELAY if before is None else min(2 * before.delay, LONGEST_DELAY)
-            known_level = logging.NOTSET if before is None else before.level
-            self._rows[key] = _Avoided(now + delay, delay, max(level, known_level))
+            known_level = logging.NOTSET if before is None or before.action != action else before.level
+            self._rows[key] = _Avoided(now + delay, delay, max(level, known_level), action)
             return level > known_level
 
     def _drop_old(self, now: float) -> None:

@@ -42,8 +42,8 @@ K = TypeVar("K", bound=Hashable)
 MOST_CLAIM_ROUNDS = 10
 """How often a claim looks for further rows, if it did not get all the rows that it had found."""
 
-LEASE_FRACTION = 0.25
-"""Fraction of the lease after which a claim that has rows tries no further ones: their leases have begun."""
+CLAIM_TIME = 0.5
+"""Seconds after which a claim tries no further rows: the claimed ones wait for their start."""
 
 NO_EFFECT = "the update has no effect; a trigger skips it, or another transaction has locked the row"
 
@@ -82,6 +82,11 @@ class Taken(Generic[K]):
 
 class RowBatches(Protocol[K]):
     """The operations of one engine. Each call is one transaction, and raises `StatementFailed` as a whole."""
+
+    @property
+    def settle_limit(self) -> int:
+        """How many claims an exchange settles at most."""
+        ...
 
     @property
     def reap_limit(self) -> int:
@@ -136,17 +141,25 @@ class RowIsolation(Generic[K]):
         return isolate(extensions, self._batches.extend, self._reject_extension)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
-        ends_at = time.monotonic() + LEASE_FRACTION * request.lease
+        if len(settlements) > self._batches.settle_limit:
+            return self._settle_and_claim(settlements, request)
+        ends_at = time.monotonic() + CLAIM_TIME
         try:
             settled, taken = self._batches.exchange(settlements, request, self._avoided.keys())
         except StatementFailed:
-            return claim_after_settling(self.settle(settlements), lambda: self._claim(request, ends_at))
+            return self._settle_and_claim(settlements, request)
         self._avoid_unreaped(taken.unreaped)
         if taken.missed and not taken.was_held:
             return settled, self._take_rounds(request, taken, ends_at)
         return settled, Claimed(jobs=taken.jobs)
 
-    def _claim(self, request: ClaimRequest, ends_at: float) -> Claimed:
+    def _settle_and_claim(
+        self, settlements: Sequence[Settlement], request: ClaimRequest
+    ) -> tuple[list[Settled], Claimed]:
+        return claim_after_settling(self.settle(settlements), lambda: self._claim(request))
+
+    def _claim(self, request: ClaimRequest) -> Claimed:
+        ends_at = time.monotonic() + CLAIM_TIME
         self.reap(Reaping(token=request.token), self._batches.reap_limit)
         taken = self._batches.take(request, [], 0)
         return Claimed(jobs=taken.jobs) if taken.was_held else self._take_rounds(request, taken, ends_at)
@@ -182,9 +195,11 @@ class RowIsolation(Generic[K]):
         """Claim further rows, until the limit or the end is reached, or no more rows are due."""
         jobs, missed = taken.jobs, set(taken.missed)
         rejections: list[StatementFailed] = []
+        is_cut = True
         for _ in range(MOST_CLAIM_ROUNDS):
             keys = self._batches.due_keys(request.limit - len(jobs), self._avoided.keys())
             if not keys:
+                is_cut = False
                 break
             round_ = _Round(self._batches, request, jobs, ends_at)
             missed_now = set(isolate(keys, round_.take, round_.reject))
@@ -192,8 +207,9 @@ class RowIsolation(Generic[K]):
             rejections += round_.rejected.values()
             self._avoid(round_.rejected, "claimed")
             if round_.is_cut:
-                return Claimed(jobs=jobs, is_cut=True)
+                break
             if round_.was_held or len(jobs) >= request.limit:
+                is_cut = False
                 break
             # Another transaction may have claimed a missed row. A row that is due and missed again is not claimable.
             # Its sidecar row may only be locked, so the level is WARNING.
@@ -203,7 +219,7 @@ class RowIsolation(Generic[K]):
         if rejections and not jobs and all(each.is_invalid for each in rejections):
             # Probably the statement is invalid for every row, for example because a trigger uses a missing table.
             raise rejections[0]
-        return Claimed(jobs=jobs)
+        return Claimed(jobs=jobs, is_cut=is_cut)
 
     def _avoid(self, failures: Mapping[K, StatementFailed], action: str) -> None:
         """Avoid rows, and log them by reason."""
@@ -257,7 +273,9 @@ class _Round(Generic[K]):
 
     def take(self, keys: Sequence[K]) -> list[K]:
         """Claim rows by key; return the keys that were not claimed."""
-        self.is_cut = self.is_cut or (bool(self.jobs) and time.monotonic() >= self._ends_at)
+        # A claim that has tried no row yet goes on: otherwise it would never get further.
+        has_tried = bool(self.jobs or self.rejected)
+        self.is_cut = self.is_cut or (has_tried and time.monotonic() >= self._ends_at)
         if self.was_held or self.is_cut:
             return []
         taken = self._batches.take(self._request, keys, len(self.jobs))

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 LOCK_TIMEOUT = make_statement("set local lock_timeout = '500ms'")
 """A statement skips locked rows, but a trigger or a unique index of the table may wait for another transaction."""
-SHORT_LOCK_TIMEOUT = make_statement("set local lock_timeout = '5ms'")
+SHORT_LOCK_TIMEOUT = make_statement("set local lock_timeout = '2ms'")
 """Replaces `LOCK_TIMEOUT` after a lock timeout: the batch is split down to the blocked row, and waits at each split."""
 BLOCKED_FOR = 1.0
 """Seconds after a lock timeout for which the short one applies: the blocked rows are tried again soon."""

@@ -9,10 +9,11 @@ from tenure.backends.tables.sqlite import claim, settle
 from tenure.backends.tables.sqlite.bound_table import BoundTable
 from tenure.backends.tables.sqlite.keys import KeyValues, id_of
 from tenure.backends.tables.sqlite.rows import held_keys
-from tenure.core.operations import ClaimRequest, Extension, HoldStatus, Settled, Settlement
+from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Extension, HoldStatus, Settled, Settlement
 
 
 class SQLiteRowBatches:
+    settle_limit = LARGEST_BATCH
     reap_limit = SWEEP
 
     def __init__(self, bound_table: BoundTable) -> None:
