@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 import tenure
 from tenure.backends.sqlite import SQLite
 from tenure.cli.program import run
-from tenure.core.operations import BUSY, HoldStatus, Unsettled
+from tenure.core.operations import BUSY, HoldStatus, Settled, Settlement, Unsettled
 from tests.cli.terminal import Terminal
 from tests.tiers import starts_processes
 
@@ -367,6 +367,25 @@ def test_an_outcome_that_is_not_recorded_is_told_and_the_others_are_recorded(
     assert (code, len(err)) == (1, 1)
     assert told in err[0]
     assert [json.loads(line)["outcome"] for line in out] == [outcome, "completed"]
+
+
+def test_outcomes_recorded_before_the_store_became_unavailable_are_printed(
+    jobs: tenure.Jobs, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = claimed(jobs, 2)
+    settle = SQLite.settle
+
+    def settle_once(store: SQLite, settlements: Sequence[Settlement]) -> list[Settled]:
+        if len(settlements) == 1:
+            raise tenure.StoreUnavailable("away")
+        return [BUSY if each.hold.id == "job-0" else settle(store, [each])[0] for each in settlements]
+
+    monkeypatch.setattr(SQLite, "settle", settle_once)
+
+    code, out, err = call("complete", "--json", given="\n".join(claims))
+
+    assert (code, len(err)) == (1, 1)
+    assert [json.loads(line)["outcome"] for line in out] == ["busy", "completed"]
 
 
 @pytest.mark.parametrize("status", [HoldStatus.BUSY, HoldStatus.REJECTED])

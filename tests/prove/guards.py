@@ -439,6 +439,8 @@ CLIENT_GUARDS = [
     Guard("a blocked lease is told once", "client/keeper.py", "        if warns_at <= now < warns_at + lease.length * RETRY_FRACTION:\n", "        if warns_at <= now:\n"),
     Guard("a blocked lease that is lost tells why", "client/keeper.py", "{f': {BLOCKED}' if lease.is_blocked else ''}", ""),
     Guard("a settlement of a locked job is sent again", "client/settling.py", "    while BUSY in settled and next(pauses, False):\n", "    while False:\n"),
+    Guard("a failed retry keeps the known results of settlements", "client/settling.py", "            if len(busy) == len(settlements):\n                raise\n", "            raise\n"),
+    Guard("a failed retry without known results is an outage", "client/settling.py", "            if len(busy) == len(settlements):\n                raise\n", ""),
     Guard("an extension of a locked job is sent again", "client/settling.py", "    while status is HoldStatus.BUSY and next(pauses, False):\n", "    while False:\n"),
     Guard("a locked job is not waited for for ever", "client/settling.py", "    while ticks() < ends_at:\n", "    while True:\n"),
     Guard("an ending of a locked job is an outage", "client/claim.py", "error = StoreUnavailable if settled is BUSY else ConfigurationError", "error = ConfigurationError"),

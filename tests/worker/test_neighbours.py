@@ -405,6 +405,47 @@ def test_a_claim_by_hand_goes_on_while_it_is_cut_but_not_for_ever(
     assert [claim.lease.sent_at for claim in claims] == [clock.now - seconds] * len(expected)
 
 
+def make_unavailable_after_first_settle(store: Locking, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle = store.settle
+
+    def settle_once(settlements: Sequence[Settlement]) -> list[Settled]:
+        monkeypatch.setattr(store, "settle", raise_unavailable)
+        return settle(settlements)
+
+    def raise_unavailable(_: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(store, "settle", settle_once)
+
+
+def test_claims_recorded_before_the_store_became_unavailable_are_settled(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs.enqueue_many([tenure.NewJob("work", {})] * 3)
+    make_unavailable_after_first_settle(store, monkeypatch)
+
+    with jobs.claim(limit=3) as claims:
+        store.locked = {claims[0].id}
+
+    assert [claim.is_settled for claim in claims] == [False, True, True]
+    assert "settlements of locked jobs not sent again: away" in caplog.text
+    assert [id for id, _ in logged_errors(caplog)] == [claims[0].id]
+
+
+def test_an_unavailable_store_is_reported_if_no_settlement_was_recorded(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.enqueue("work", {}, id="job")
+    (claim,) = jobs.claim()
+    store.locked = {"job"}
+    make_unavailable_after_first_settle(store, monkeypatch)
+
+    with pytest.raises(StoreUnavailable, match="away"):
+        claim.complete()
+
+    assert not claim.is_settled
+
+
 def test_jobs_that_are_busy_once_are_settled_while_others_keep_becoming_busy(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

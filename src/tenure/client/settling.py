@@ -1,5 +1,6 @@
 """Settle claims and extend leases, and wait for jobs that another transaction has locked."""
 
+import logging
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -8,6 +9,9 @@ from tenure.backends.protocol import Claiming
 from tenure.client.keeper import ticks
 from tenure.core.log_fields import list_ids
 from tenure.core.operations import BUSY, Extension, HoldStatus, Settled, Settlement, Unsettled
+from tenure.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT = 10.0
 """Seconds to wait until other transactions have released their locks."""
@@ -15,12 +19,23 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
 
 
 def settle(store: Claiming, settlements: Sequence[Settlement]) -> Sequence[Settled]:
-    """Settle claims; send the settlements of locked jobs again, for at most `BUSY_TIMEOUT` seconds."""
+    """Settle claims; send the settlements of locked jobs again, for at most `BUSY_TIMEOUT` seconds.
+
+    If the store becomes unavailable meanwhile, the known results are returned, and `BUSY` for the other settlements.
+    """
     settled = store.settle(settlements)
     pauses = _pauses(BUSY_TIMEOUT)
     while BUSY in settled and next(pauses, False):
         busy = [settlement for settlement, each in zip(settlements, settled, strict=True) if each is BUSY]
-        again = iter(store.settle(busy))
+        try:
+            again = iter(store.settle(busy))
+        except StoreUnavailable as exc:
+            if len(busy) == len(settlements):
+                raise
+            log.warning(
+                "settlements of locked jobs not sent again: %s", exc, extra={"jobs": [each.hold.id for each in busy]}
+            )
+            return settled
         settled = [next(again) if each is BUSY else each for each in settled]
     return settled
 
