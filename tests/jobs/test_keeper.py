@@ -503,12 +503,12 @@ def test_progress_of_a_blocked_lease_is_sent_no_more_often_than_the_extension(st
     lease = lease_of(store)
     keeper.keep([lease])
     store.answer = HoldStatus.BUSY
-    keeper.report(lease, Progress(done=1))
-    for _ in range(5):
+    for done in range(31):
+        keeper.report(lease, Progress(done=done))
         store.now += PROGRESS_INTERVAL
         keeper.extend_due()
 
-    assert len(store.requests) == 1
+    assert [request[0].progress for request in store.requests] == [Progress(done=done) for done in (0, 15, 30)]
 
 
 def test_a_lease_is_extended_without_a_progress_that_the_table_rejects(store: Recorder, keeper: Keeper) -> None:
@@ -520,6 +520,124 @@ def test_a_lease_is_extended_without_a_progress_that_the_table_rejects(store: Re
     keeper.extend_due()
     store.answer = HoldStatus.HELD
     keeper.extend_due()
+    store.now += PROGRESS_INTERVAL
+    keeper.extend_due()
 
     assert [request[0].progress for request in store.requests] == [Progress(done=1), None]
     assert not lease.is_blocked
+
+
+def test_progress_is_sent_no_more_often_than_a_failed_extension_is_retried(store: Recorder, keeper: Keeper) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = StoreUnavailable("away")
+    for done in range(31):
+        keeper.report(lease, Progress(done=done))
+        store.now += PROGRESS_INTERVAL
+        keeper.extend_due()
+
+    assert [request[0].progress for request in store.requests] == [Progress(done=done) for done in (0, 15, 30)]
+
+
+def test_a_lease_is_extended_although_the_table_rejects_each_of_many_reports(store: Recorder) -> None:
+    def reject_progress(extensions: Sequence[Extension]) -> list[HoldStatus]:
+        keeper.report(lease, Progress(done=len(store.requests)))
+        store.answer = HoldStatus.REJECTED if extensions[0].progress is not None else HoldStatus.HELD
+        return store.extend(extensions)
+
+    keeper = Still(reject_progress, store.ticks)
+    lease = lease_of(store)
+    keeper.keep([lease])
+    keeper.report(lease, Progress(done=0))
+    for _ in range(3):
+        store.now += PROGRESS_INTERVAL
+        for _ in range(3):
+            keeper.extend_due()
+
+    assert [request[0].progress is None for request in store.requests] == [False, True] * 3
+    assert lease.valid_until == store.now + 60 * (1 - CLOCK_DRIFT_MARGIN)
+
+
+def test_a_blocked_lease_is_not_extended_with_its_neighbours(store: Recorder, keeper: Keeper) -> None:
+    blocked, neighbour = lease_of(store, id="blocked"), lease_of(store, 6, id="neighbour")
+    store.answers_by_id = {"blocked": HoldStatus.BUSY}
+    keeper.keep([blocked, neighbour])
+    tried_after = []
+    for seconds in range(1, 31):
+        store.now += 1
+        before = len(store.requests)
+        keeper.extend_due()
+        if any(each.hold.id == "blocked" for request in store.requests[before:] for each in request):
+            tried_after.append(seconds)
+
+    assert len(store.requests) > len(tried_after)
+    assert tried_after == [10, 13, 16, 19, 22, 25, 28]
+
+
+@pytest.mark.parametrize("interval", [0.5, 3, 7])
+def test_a_blocked_lease_is_logged_once_until_it_is_extended(
+    store: Recorder, keeper: Keeper, caplog: pytest.LogCaptureFixture, interval: float
+) -> None:
+    def extend_for(duration: float) -> None:
+        for _ in range(int(duration / interval)):
+            store.now += interval
+            keeper.extend_due()
+
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.answer = HoldStatus.BUSY
+    extend_for(29)
+    before_half_of_the_lease = len(caplog.records)
+    extend_for(28)
+    in_the_first_phase = len(caplog.records)
+    keeper.record_extension(lease, HoldStatus.HELD, store.now, lease.length)
+    extend_for(58)
+
+    assert (before_half_of_the_lease, in_the_first_phase, len(caplog.records)) == (0, 1, 2)
+    assert all("lease of job a not extended" in text for text in caplog.messages)
+
+
+@pytest.mark.parametrize(("response_time", "lost_in"), [(7, "25 s"), (45, "0 s")])
+def test_a_blocked_lease_is_logged_when_the_store_is_slow(
+    store: Recorder, caplog: pytest.LogCaptureFixture, response_time: float, lost_in: str
+) -> None:
+    def slow(extensions: Sequence[Extension]) -> list[HoldStatus]:
+        store.now += response_time
+        return [HoldStatus.BUSY] * len(extensions)
+
+    keeper = Still(slow, store.ticks)
+    keeper.keep([lease_of(store)])
+    store.now += 20
+    for _ in range(4):
+        keeper.extend_due()
+
+    assert [text.rpartition(" in ")[2] for text in caplog.messages if "not extended" in text] == [lost_in]
+
+
+def test_a_blocked_lease_is_logged_although_its_holder_tries_to_extend_it(
+    store: Recorder, keeper: Keeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    for _ in range(50):
+        store.now += 1
+        keeper.record_extension(lease, HoldStatus.BUSY, store.now, lease.length)
+        keeper.extend_due()
+
+    assert [text.split(":")[0] for text in caplog.messages] == ["lease of job a not extended"]
+
+
+def test_a_claim_that_ended_while_its_job_was_locked_is_not_logged(
+    store: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    def extend(extensions: Sequence[Extension]) -> list[HoldStatus]:
+        keeper.end(lease)
+        return [HoldStatus.BUSY] * len(extensions)
+
+    keeper = Still(extend, store.ticks)
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.now += 40
+    keeper.extend_due()
+
+    assert caplog.messages == []

@@ -47,6 +47,7 @@ class Lease:
     """The holder's view of a lease. The lease never lasts longer here than in the store.
 
     The keeper thread calls `on_lost_or_cancelled`, if set, when the lease is lost or a cancel was requested.
+    `status` is the response to the last extension, or None if the request failed.
     """
 
     __slots__ = (
@@ -54,15 +55,16 @@ class Lease:
         "cancel_requested",
         "due_at",
         "hold",
-        "is_blocked",
         "is_over",
         "is_verified",
+        "is_warning_logged",
         "job",
         "keep_count",
         "length",
         "on_lost_or_cancelled",
         "progress",
         "sent_at",
+        "status",
         "valid_until",
     )
 
@@ -83,8 +85,9 @@ class Lease:
         self.due_at = sent_at + length / 3
         self.cancel_requested = False
         self.is_over = False
-        self.is_blocked = False
         self.is_verified = True
+        self.is_warning_logged = False
+        self.status: HoldStatus | None = HoldStatus.HELD
         self.keep_count = 0
         self.progress: Progress | None = None
         self.on_lost_or_cancelled = on_lost_or_cancelled
@@ -104,16 +107,32 @@ class Lease:
         """Whether another worker may hold the job."""
         return self.is_over or self._ticks() >= self.valid_until
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the job was locked, or its table rejected the write, at the last extension."""
+        return self.status in {HoldStatus.BUSY, HoldStatus.REJECTED}
+
+    @property
+    def was_extended(self) -> bool:
+        """Whether the last extension succeeded; the claim counts as one."""
+        return self.status in {HoldStatus.HELD, HoldStatus.CANCEL_REQUESTED}
+
+    @property
+    def joins_at(self) -> float:
+        """From when the lease joins a request for other leases; a blocked lease waits for its own retry."""
+        return self.due_at if self.is_blocked else self.due_at - self.length / 6
+
     def record_extension(self, status: HoldStatus, sent_at: float, length: float) -> None:
         """Record the response to an extension that was sent at `sent_at`."""
+        self.status = status
         if status is HoldStatus.LOST:
             self.is_over = True
             return
-        self.is_blocked = status in {HoldStatus.BUSY, HoldStatus.REJECTED}
         if self.is_blocked:
             self.due_at = sent_at + self.length * RETRY_FRACTION
             return
         self.is_verified = True
+        self.is_warning_logged = False
         self.cancel_requested = self.cancel_requested or status is HoldStatus.CANCEL_REQUESTED
         self.sent_at = sent_at
         self.valid_until = max(self.valid_until, _deadline(sent_at, length))
@@ -177,11 +196,15 @@ class Keeper:
                 self._kept.pop(id(lease), None)
 
     def report(self, lease: Lease, progress: Progress) -> None:
-        """Send progress with an extension within `PROGRESS_INTERVAL` seconds; only the latest progress is sent."""
+        """Send progress with an extension within `PROGRESS_INTERVAL` seconds; only the latest progress is sent.
+
+        If the last extension failed, the progress waits for the retry.
+        """
         self._reset_after_fork()
         with self._lock:
             lease.progress = progress
-            lease.due_at = min(lease.due_at, lease.sent_at + PROGRESS_INTERVAL)
+            if lease.was_extended:
+                lease.due_at = min(lease.due_at, lease.sent_at + PROGRESS_INTERVAL)
             if lease.due_at < self._sleeps_until:
                 self._wake.set()
 
@@ -193,6 +216,7 @@ class Keeper:
             if lease.keep_count > 0 and not self._is_stopped:
                 self._keep(lease)
                 self._ensure_thread()
+        self._warn_if_blocked_long(lease)
 
     def stop(self) -> None:
         """Drop all leases, end the thread, and reject new leases."""
@@ -216,7 +240,7 @@ class Keeper:
                     lease, f"the lease could not be extended in time{f': {BLOCKED}' if lease.is_blocked else ''}"
                 )
         # Include leases that are nearly due: the keeper then soon extends leases of separate claims in one batch.
-        due = [lease for lease in kept if lease.due_at - lease.length / 6 <= now < lease.valid_until]
+        due = [lease for lease in kept if lease.joins_at <= now < lease.valid_until]
         if any(now >= lease.due_at for lease in due):
             for start in range(0, len(due), LARGEST_BATCH):
                 self._extend_now(due[start : start + LARGEST_BATCH])
@@ -245,8 +269,11 @@ class Keeper:
             responses = list(zip(leases, extensions, self._extend(extensions), strict=True))
         except Exception as exc:  # noqa: BLE001 - the keeper thread must survive any error and retry
             self._log_failure(exc, len(leases))
-            for lease in leases:
-                lease.due_at = self._ticks() + lease.length * RETRY_FRACTION
+            failed_at = self._ticks()
+            with self._lock:
+                for lease in leases:
+                    lease.status = None
+                    lease.due_at = failed_at + lease.length * RETRY_FRACTION
             return
         self._is_failing = False
         for lease, extension, status in responses:
@@ -260,15 +287,15 @@ class Keeper:
                     lease.due_at = sent_at
                 elif lease.progress is not None and not lease.is_blocked:
                     lease.due_at = sent_at + PROGRESS_INTERVAL
-            if status is HoldStatus.BUSY:
-                self._warn_if_blocked_long(lease, sent_at)
-            elif lease.is_over:
+            self._warn_if_blocked_long(lease)
+            if lease.is_over:
                 self._handle_loss(lease, "another claim, a reaper or an operator took the job")
             elif lease.cancel_requested and not was_cancel_requested and lease.on_lost_or_cancelled is not None:
                 lease.on_lost_or_cancelled(lease)
 
     def _extension_of(self, lease: Lease) -> Extension:
-        return Extension(hold=lease.hold, lease=lease.length, progress=lease.progress)
+        progress = None if lease.status is HoldStatus.REJECTED else lease.progress
+        return Extension(hold=lease.hold, lease=lease.length, progress=progress)
 
     def _log_failure(self, exc: Exception, number: int) -> None:
         """Log the first of several consecutive failures."""
@@ -280,17 +307,22 @@ class Keeper:
         else:
             log.error("leases not extended, retrying", exc_info=exc, extra={"leases": number})
 
-    def _warn_if_blocked_long(self, lease: Lease, now: float) -> None:
-        """Log once that a lease cannot be extended."""
-        warns_at = lease.sent_at + lease.length * BLOCKED_WARNING_FRACTION
-        if warns_at <= now < warns_at + lease.length * RETRY_FRACTION:
-            log.warning(
-                "lease of job %s not extended: %s; the claim is lost in %.0f s",
-                lease.hold.id,
-                BLOCKED,
-                lease.valid_until - now,
-                extra=_log_fields(lease),
-            )
+    def _warn_if_blocked_long(self, lease: Lease) -> None:
+        """Log that a lease cannot be extended, once after each extension."""
+        now = self._ticks()
+        with self._lock:
+            is_locked = lease.status is HoldStatus.BUSY and id(lease) in self._kept
+            warns_at = lease.sent_at + lease.length * BLOCKED_WARNING_FRACTION
+            if not is_locked or lease.is_warning_logged or now < warns_at:
+                return
+            lease.is_warning_logged = True
+        log.warning(
+            "lease of job %s not extended: %s; the claim is lost in %.0f s",
+            lease.hold.id,
+            BLOCKED,
+            max(0.0, lease.valid_until - now),
+            extra=_log_fields(lease),
+        )
 
     def _handle_loss(self, lease: Lease, why: str) -> None:
         with self._lock:
