@@ -209,6 +209,8 @@ TABLE_POSTGRES_GUARDS = [
     Guard("several endings of one row are done one after the other", "settle.py", "            if key in first:\n", "            if False:\n"),
     Guard("the history is bounded", "fragments.sql", "case when jsonb_array_length(kept.lines) >= {history_kept} then kept.lines - 0 else kept.lines end", "kept.lines"),
     Guard("a damaged record counts as empty", "rows.py", "    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):\n        return EMPTY_RECORD\n", "    except ZeroDivisionError:\n        return EMPTY_RECORD\n"),
+    Guard("a deep record counts as empty", "rows.py", ", OverflowError, RecursionError):\n", ", OverflowError):\n"),
+    Guard("a record is sent as text", "fragments.sql", "job.completed_at, cast(job.record as text)\n", "job.completed_at, job.record\n"),
     Guard("a damaged record counts as empty for the server", "sql_templates.py", "return f\"case when jsonb_typeof({name}) = 'object' then {name} end\"", "return name"),
     Guard("a damaged history counts as empty", "fragments.sql", "case when jsonb_typeof(ended.record -> 'history') = 'array' then ended.record -> 'history' else '[]' end", "coalesce(ended.record -> 'history', '[]')"),
     Guard("run_at stays when a row expires", "reap.sql", "expired.started_at, expired.leased_until, expired.run_at, expired.attempts", "expired.started_at, expired.leased_until, cast(null as timestamptz) as run_at, expired.attempts"),

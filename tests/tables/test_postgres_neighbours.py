@@ -74,6 +74,12 @@ TOLD = {"raises": (RAISE, "order 1 is frozen"), "skips the update": (IGNORE, NO_
 """What a trigger does with the write of a function, and the warning."""
 ERROR_CODES = ["P0001", "P0004", "0A000", "42501", "42P01", "55000", "XX001"]
 LEASES = {"mapped": "tenure_leased_until", "sidecar": "leased_until"}
+RECORDS = {"mapped": "tenure_record", "sidecar": "record"}
+UNREADABLE_RECORDS = {
+    "deep": '{"n": ' + "[" * 3_000 + "]" * 3_000 + "}",
+    "digits": '{"n": ' + "9" * 5_000 + "}",
+    "digits in the history": '{"history": [["failed", ' + "9" * 5_000 + ', "2026-01-01", null, null, null, "bad"]]}',
+}
 
 ERRORS_OF_DONE_IF = {
     "division by zero": "1 / (id - 1) > 99",
@@ -829,12 +835,42 @@ def test_a_value_that_python_cannot_read_is_claimed_as_text(shop: Shop, mode: st
 
 def test_a_result_that_python_cannot_read_is_shown_as_text(shop: Shop, mode: str, table: PostgresTable) -> None:
     home, _ = HOMES[mode]
-    record = "record" if mode == "sidecar" else "tenure_record"
     settle(table, build_completion(take_one(table)))
     deep = "[" * 2_000 + "]" * 2_000
-    shop.execute(f"update {home} set {record} = jsonb_build_object('result', %s::text) where id = 1", deep)
+    shop.execute(f"update {home} set {RECORDS[mode]} = jsonb_build_object('result', %s::text) where id = 1", deep)
 
     assert job_of(table, "1").result == deep
+
+
+@pytest.mark.parametrize("record", UNREADABLE_RECORDS.values(), ids=list(UNREADABLE_RECORDS))
+def test_a_record_that_python_cannot_read_is_empty_and_costs_no_row_anything(
+    shop: Shop, mode: str, table: PostgresTable, clock: Clock, record: str
+) -> None:
+    home, _ = HOMES[mode]
+    for each in take(table, limit=ROWS, lease=1):
+        settle(table, build_release(each))
+    shop.execute(f"update {home} set {RECORDS[mode]} = %s where id = 2", record)
+    asked = request(limit=ROWS, lease=1)
+
+    found = table.find(Query(newest_first=False)).jobs
+    outlook = table.explain("2", None, None)
+    claimed = [table.claim(asked).jobs for _ in range(2)]
+    clock.advance(2)
+    reaped = table.reap()
+    shop.execute(f"update {home} set {RECORDS[mode]} = %s where id = 2", record)
+    taken = take(table, limit=ROWS)
+    statuses = table.extend([Extension(hold=each.hold, lease=60) for each in taken])
+    settled = table.settle([build_failure(each, final=True) for each in taken])
+
+    ids = ["1", "2", "3", "4", "5"]
+    assert [ids_of(jobs) for jobs in (found, *claimed)] == [ids] * 3
+    assert found[1].history == claimed[0][1].history == ()
+    assert outlook is not None
+    assert outlook.job == found[1]
+    assert [each.id for each in reaped] == ids_of(taken) == ids
+    assert statuses == [HoldStatus.HELD] * ROWS
+    assert settled == [True] * ROWS
+    assert table.move(["2"], Move.RETRY)[0].moved
 
 
 def test_an_error_is_cut_to_the_length_of_its_column_and_kept_whole_in_the_history(shop: Shop) -> None:

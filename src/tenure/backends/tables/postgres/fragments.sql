@@ -69,12 +69,13 @@ where {is_requested}
 offset 0
 
 -- name: job_json
--- A job as `rows.RowReader` decodes it, with the user's columns as `texts`.
+-- A job as `rows.RowReader` decodes it, with the user's columns as `texts`. The record is a text, too: JSON that Python
+-- cannot read would make the whole response unreadable.
 json_build_array(
   {key_of[job]},
   {texts},
   job.state, job.attempts, job.crashes, job.fence, job.worker, job.leased_until, job.run_at, job.priority,
-  job.created_at, job.started_at, job.completed_at, job.record
+  job.created_at, job.started_at, job.completed_at, cast(job.record as text)
 )
 
 -- name: run_at_due

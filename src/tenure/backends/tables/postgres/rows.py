@@ -1,5 +1,6 @@
 """Decode results into core values; decode the user's row as the driver does."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,11 +32,12 @@ class RecordContents:
 EMPTY_RECORD = RecordContents()
 
 
-def decode_record(record: Any) -> RecordContents:
+def decode_record(text: str | None) -> RecordContents:
     """Decode the `record` column. A record damaged by other code counts as empty."""
-    if record is None:
+    if text is None:
         return EMPTY_RECORD
     try:
+        record = json.loads(text)
         progress, result = record.get("progress"), record.get("result")
         return RecordContents(
             cancel_requested=record.get("cancel_requested") is True,
