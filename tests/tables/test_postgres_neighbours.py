@@ -4,7 +4,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ from tenure.backends.tables.postgres import PostgresTable, bound_table, sql_temp
 from tenure.backends.tables.postgres.catalogue import read_catalogue
 from tenure.backends.tables.postgres.statements import build_statement
 from tenure.backends.tables.row_isolation import MOST_CLAIM_ROUNDS, RowIsolation
-from tenure.core.job import State
+from tenure.core.job import Job, State
 from tenure.core.operations import BUSY, LARGEST_BATCH, Extension, HoldStatus, Move, Query, Settled, Unsettled
 from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing import Clock
@@ -75,6 +75,7 @@ TOLD = {"raises": (RAISE, "order 1 is frozen"), "skips the update": (IGNORE, NO_
 ERROR_CODES = ["P0001", "P0004", "0A000", "42501", "42P01", "55000", "XX001"]
 LEASES = {"mapped": "tenure_leased_until", "sidecar": "leased_until"}
 RECORDS = {"mapped": "tenure_record", "sidecar": "record"}
+KEYS = {"one column": "id", "two columns": ("source", "id")}
 UNREADABLE_RECORDS = {
     "deep": '{"n": ' + "[" * 3_000 + "]" * 3_000 + "}",
     "digits": '{"n": ' + "9" * 5_000 + "}",
@@ -115,6 +116,17 @@ def reject(shop: Shop, mode: str, condition: str, action: str = RAISE, event: st
     home, state = HOMES[mode]
     key = condition.replace("STATE", state)
     shop.execute(REJECT.format(condition=key, action=action, home=home, event=event))
+
+
+def open_with_nullable_key(shop: Shop, mode: str, key: str | tuple[str, ...], clock: Clock) -> PostgresTable:
+    shop.execute("alter table S.orders drop constraint orders_pkey, add unique (id), add unique (source, id)")
+    shop.execute("alter table S.orders alter id drop not null")
+    return shop.fit(id=key, clock=clock, **MODES[mode])
+
+
+def numbers_of(jobs: Sequence[Job]) -> list[int]:
+    """Return the column `id` of the rows, whatever the key."""
+    return [job.payload["id"] for job in jobs]
 
 
 @contextmanager
@@ -723,6 +735,54 @@ def test_a_row_that_cannot_be_reaped_keeps_no_due_row_from_being_claimed(
     (told,) = messages(caplog)
     assert told.startswith("row 1 of ")
     assert "not reaped" in told
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=list(KEYS))
+def test_a_running_row_whose_key_becomes_null_keeps_no_row_from_being_claimed(
+    shop: Shop, clock: Clock, key: str | tuple[str, ...]
+) -> None:
+    table = open_with_nullable_key(shop, "mapped", key, clock)
+    take(table, limit=2, lease=1)
+    shop.execute("update S.orders set id = null where id = 1")
+    clock.advance(2)
+
+    claimed = [numbers_of(table.claim(request(limit=2)).jobs) for _ in range(3)]
+
+    assert claimed == [[2, 3], [4, 5], []]
+    assert shop.execute("select status from S.orders where id is null") == [("running",)]
+
+
+@pytest.mark.parametrize("frozen", [0, 2], ids=["at once", "after a rejection"])
+@pytest.mark.parametrize("worker", [None, "w1"], ids=["expired", "of a worker"])
+@pytest.mark.parametrize("key", KEYS.values(), ids=list(KEYS))
+def test_a_running_row_whose_key_becomes_null_takes_no_place_of_a_row_to_reap(
+    shop: Shop, clock: Clock, key: str | tuple[str, ...], worker: str | None, frozen: int
+) -> None:
+    table = open_with_nullable_key(shop, "mapped", key, clock)
+    take(table, limit=3, lease=1)
+    earlier = "tenure_leased_until - interval '1 minute'"
+    shop.execute(f"update S.orders set id = null, tenure_leased_until = {earlier} where id = 1")
+    reject(shop, "mapped", f"old.id = {frozen} and new.STATE = 'queued'")
+    clock.advance(2)
+
+    table.reap(worker=worker, limit=2)
+
+    states = shop.execute("select status from S.orders order by id nulls first limit 3")
+    assert states == [("running",), ("failed" if frozen else "queued",), ("queued",)]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_pages_pass_over_rows_whose_key_is_null(shop: Shop, mode: str, clock: Clock, *, newest_first: bool) -> None:
+    table = open_with_nullable_key(shop, mode, "id", clock)
+    shop.execute("update S.orders set id = null where id in (1, 3)")
+
+    found: list[int] = []
+    page = table.find(Query(newest_first=newest_first, limit=1))
+    while page.cursor is not None:
+        found += numbers_of(page.jobs)
+        page = table.find(Query(newest_first=newest_first, limit=1, cursor=page.cursor))
+
+    assert sorted(found) == [2, 4, 5]
 
 
 def test_a_dead_worker_with_a_row_that_cannot_be_reaped_loses_its_other_rows(

@@ -40,23 +40,28 @@ exists (select from {rows} where {sidecar_is_row} and ({done_if}))
 )
 
 -- name: jobs mapped
--- All rows with their roles. state_value: the state as the table stores it; is_kept: the row is a job even if `where`
--- does not match.
+-- All rows with a key, with their roles. state_value: the state as the table stores it; is_kept: the row is a job even
+-- if `where` does not match.
 select
   {row_keys}{row_sort_columns}, {alias}.{state} as state_value, {alias}.{state} as home_state_value,
   {row_roles},
   {row_user_roles}, ({where}) as matches_where, {alias}.{state} = {running} as is_kept
 from {rows}
+where true{has_key}
 
 -- name: jobs sidecar
--- All rows with their roles, including rows without a sidecar row. state_value: the state, queued without a sidecar row;
--- home_state_value: the state in the sidecar, or null; is_kept: the sidecar has a row.
+-- All rows with a key, with their roles, including rows without a sidecar row. state_value: the state, queued without a
+-- sidecar row; home_state_value: the state in the sidecar, or null; is_kept: the sidecar has a row.
 select
   {keys_of[user_row]}{sort_columns_of[user_row]}, coalesce(job.{state}, {queued}) as state_value,
   job.{state} as home_state_value,
   {roles_or_none},
   user_row.priority, user_row.created_at, user_row.matches_where, job.{state} is not null as is_kept
-from (select {row_keys}{row_sort_columns}, {row_user_roles}, ({where}) as matches_where from {rows}) user_row
+from (
+  select {row_keys}{row_sort_columns}, {row_user_roles}, ({where}) as matches_where
+  from {rows}
+  where true{has_key}
+) user_row
 left join {home} job on {job_is[user_row]}
 
 -- name: requested_jobs

@@ -1,6 +1,7 @@
 -- Reap claims. Rows locked by another transaction are skipped, so reaping never waits.
 -- `done_if` is evaluated first: if it is true, the row is completed instead of requeued. The alias `{sidecar}` is that of
 -- the home table, also if the home is the user's table: `done_if` sees the user's table under its own name.
+-- A row whose key other code set to null has no id: it is not reaped.
 
 -- name: expired
 -- limit; token: change nothing if this token holds rows, null for none. Reap claims with an expired lease, the longest
@@ -13,7 +14,8 @@ expired as materialized (
     {is_done} as is_done
   from {home} {sidecar}
   where
-    {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]} and not {is_held}{and_chosen_claims}
+    {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]}{sidecar_has_key}
+    and not {is_held}{and_chosen_claims}
   order by {sidecar}.{leased_until}, {sidecar_key_order}
   limit :limit
   for no key update skip locked
@@ -55,7 +57,7 @@ select coalesce(json_agg(expired.key), '[]')
 from (
   select {sidecar_key_texts} as key
   from {home} {sidecar}
-  where {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]}{and_chosen_claims}
+  where {sidecar}.{state} = {running} and {sidecar}.{leased_until} <= ({now}){zone[leased_until]}{sidecar_has_key}{and_chosen_claims}
   order by {sidecar}.{leased_until}, {sidecar_key_order}
   limit :limit{lock_expired_claims}
 ) expired;
@@ -66,7 +68,7 @@ select coalesce(json_agg(held.key), '[]')
 from (
   select {sidecar_key_texts} as key
   from {home} {sidecar}
-  where {sidecar}.{state} = {running} and {sidecar}.{worker} = :worker{and_chosen_claims}
+  where {sidecar}.{state} = {running} and {sidecar}.{worker} = :worker{sidecar_has_key}{and_chosen_claims}
   order by {sidecar}.{leased_until}, {sidecar_key_order}
   limit :limit
 ) held;
@@ -82,7 +84,7 @@ expired as materialized (
     case when {is_started} then {is_done} else false end as is_done,
     {is_started} as is_started
   from {home} {sidecar}
-  where {sidecar}.{state} = {running} and {sidecar}.{worker} = :worker{and_chosen_claims}
+  where {sidecar}.{state} = {running} and {sidecar}.{worker} = :worker{sidecar_has_key}{and_chosen_claims}
   order by {sidecar}.{leased_until}, {sidecar_key_order}
   limit :limit
   for no key update skip locked

@@ -147,7 +147,7 @@ def check_key_columns(layout: Layout) -> Iterator[Finding]:
             yield _finding(
                 Severity.WARNING,
                 f"column {column.name}",
-                f"key column {column.name!r} is nullable; tenure never claims a row whose key is null",
+                f"key column {column.name!r} is nullable; tenure neither claims nor reaps a row whose key is null",
                 f"alter table {layout.table.quoted_name} alter column {quote_identifier(column.name)} set not null;",
             )
 

@@ -178,7 +178,7 @@ class SqlTemplates:
     def _key_fragments(self) -> Fragments:
         layout, alias, sidecar, names = self.layout, self.layout.alias, self.layout.sidecar_alias, self._key_names
         columns = [quote_identifier(each.name) for each in layout.key]
-        nullable = [each for each in layout.key if each.is_nullable]
+        nullable = [quote_identifier(each.name) for each in layout.key if each.is_nullable]
         same = _equal_columns(layout.outer_alias, columns, "job", columns)
         return {
             "keys": ", ".join(columns),
@@ -201,7 +201,8 @@ class SqlTemplates:
             if layout.spec.is_sidecar
             else "",
             "same_key": LazyFragments(lambda one, other: _equal_columns(one, names, other, names)),
-            "has_key": "".join(f" and {alias}.{quote_identifier(each.name)} is not null" for each in nullable),
+            "has_key": "".join(f" and {alias}.{each} is not null" for each in nullable),
+            "sidecar_has_key": "".join(f" and {sidecar}.{each} is not null" for each in nullable),
             "requested_keys": self._requested_keys(),
             # Statements in their usual form; `choice_fragments` and `REJECTION_FRAGMENTS` replace these.
             "and_chosen_rows": "",
