@@ -321,6 +321,21 @@ def allow_one_running(path: Path, kind: str) -> None:
     execute(path, f"create unique index one_running on {table} ({fixed}) where {condition}")
 
 
+def index_without_the_first_row(path: Path, kind: str) -> None:
+    """Create a full-text index with its trigger. The index sees that it lacks a row only if the row has many words."""
+    table, _ = TABLES[kind]
+    entry = "select 'delete', id, source from orders where id = old.id"
+    execute(
+        path,
+        "update orders set source = 'an order from before the index, with more words than the others together' "
+        "where id = 1",
+        "create virtual table words using fts5(source, content='orders', content_rowid='id')",
+        "insert into words (rowid, source) select id, source from orders where id > 1",
+        f"create trigger indexed after update on {table} begin insert into words (words, rowid, source) {entry}; "
+        "insert into words (rowid, source) select id, source from orders where id = old.id; end",
+    )
+
+
 REJECTED = "the table rejects the write: "
 
 HINDRANCES: dict[str, tuple[Callable[[Path, str], None], str]] = {
@@ -332,6 +347,10 @@ HINDRANCES: dict[str, tuple[Callable[[Path, str], None], str]] = {
     "a trigger ignores the update": (lambda path, kind: reject(path, kind, 1, State.RUNNING, "ignore"), NO_EFFECT),
     "a trigger queues it again": (queue_again, NO_EFFECT),
     "a unique index refuses it": (allow_one_running, REJECTED + "UNIQUE constraint failed"),
+    "a full-text index does not have it": (
+        index_without_the_first_row,
+        REJECTED + "a virtual table, such as a full-text index, is damaged or does not match the row (",
+    ),
 }
 
 
@@ -351,6 +370,67 @@ def test_a_row_at_the_head_that_cannot_be_claimed_is_logged_once_and_the_rows_be
         assert job_of(table, "1").state is State.QUEUED
         (told,) = [line for line in messages(caplog, logging.WARNING, logging.ERROR) if " not claimed: " in line]
         assert told.startswith(f"row 1 of orders not claimed: {reason}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_virtual_table_that_is_found_damaged_at_the_commit_is_no_damaged_file(
+    path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    home, _ = TABLES[kind]
+    given_orders(path, *["pending"] * 3)
+
+    with opened(path, **KINDS[kind]) as table:
+        (taken,) = take(table)
+        execute(path, "create virtual table words using fts4(source)")
+        # FTS4 merges 16 segments into one at the next write, and reads the damaged ones.
+        for _ in range(16):
+            execute(path, "insert into words (source) values ('word')")
+        execute(
+            path,
+            "update words_segdir set root = x'00ffffffff'",
+            f"create trigger written after update on {home} begin insert into words (source) values ('word'); end",
+        )
+
+        assert take(table, limit=5) == []
+        assert isinstance(settle(table, build_completion(taken)), Unsettled)
+        (told,) = messages(caplog, logging.ERROR)
+        assert told.startswith("rows 2, 3 of orders not claimed: the table rejects the write: a virtual table")
+
+
+def test_a_damaged_virtual_table_in_done_if_is_no_damaged_file(path: Path) -> None:
+    given_orders(path, "pending")
+    execute(
+        path,
+        "create virtual table words using fts5(source, content='orders', content_rowid='id')",
+        "insert into words (rowid, source) values (7, 'the word of a deleted order')",
+    )
+    done = "exists (select source from words where words match 'word' and source <> '')"
+
+    with (
+        opened(path, done_if=done, **MAPPED) as table,
+        pytest.raises(StatementRejected, match="a virtual table, such as a full-text index, is damaged"),
+    ):
+        table.already_done(["1"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_is_an_outage_and_no_row_is_to_blame(
+    path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    given_orders(path, *["pending"] * 3)
+    with opened(path, **KINDS[kind]):
+        pass
+    ((page, size),) = rows(
+        path, f"select rootpage, page_size from sqlite_schema, pragma_page_size where name = '{TABLES[kind][0]}'"
+    )
+    content = path.read_bytes()
+    path.write_bytes(content[: (page - 1) * size] + b"\xff" * size + content[page * size :])
+
+    with opened(path, is_migrated=False, **KINDS[kind]) as table:
+        with pytest.raises(StoreUnavailable, match="the file is damaged; restore a backup"):
+            take(table)
+
+        assert messages(caplog, logging.ERROR) == []
 
 
 def test_a_row_that_can_be_claimed_again_is_claimed_after_a_while(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeGuard
 
 from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.sqlite.busy_retry import primary_code
@@ -41,10 +42,11 @@ class BoundTable:
             with self.database.write_transaction() as write, self._rejections_raised(write.db):
                 yield write, self.usable_layout(write.db)
         except StoreUnavailable as exc:
-            # SQLite checks deferred foreign keys at the commit, outside the block above.
-            if not isinstance(exc.__cause__, sqlite3.IntegrityError):
+            # Outside the block above, SQLite checks deferred foreign keys and writes full-text indexes at the commit.
+            cause = exc.__cause__
+            if not isinstance(cause, sqlite3.IntegrityError) and not _is_virtual_table_damaged(cause):
                 raise
-            raise self._rejection(exc.__cause__) from exc.__cause__
+            raise self._rejection(cause) from cause
 
     @contextmanager
     def reading(self) -> Iterator[tuple[sqlite3.Connection, int, Layout]]:
@@ -82,20 +84,31 @@ class BoundTable:
         try:
             yield
         except sqlite3.Error as exc:
-            if primary_code(exc) not in REJECTION_CODES:
+            if primary_code(exc) not in REJECTION_CODES and not _is_virtual_table_damaged(exc):
                 raise
             layout, is_generic = self._layout, primary_code(exc) == sqlite3.SQLITE_ERROR
             is_invalid = is_generic and layout is not None and has_invalid_statement(db, layout)
             raise self._rejection(exc, is_invalid=is_invalid) from exc
 
     def _rejection(self, error: sqlite3.Error, *, is_invalid: bool = False) -> StatementRejected:
-        name, reason = self.spec.display_name, str(error)
+        name, reason = self.spec.display_name, _reason_of(error)
         message = (
             f"table {name!r} rejects a write of tenure: {reason}; check the table with `tenure doctor`"
             if primary_code(error) in WRITE_REJECTION_CODES
             else f"a statement on table {name!r} failed: {reason}; check where, done_if and the triggers"
         )
         return StatementRejected(message, reason=reason, is_invalid=is_invalid)
+
+
+def _is_virtual_table_damaged(error: BaseException | None) -> TypeGuard[sqlite3.Error]:
+    """Return whether a virtual table is damaged: the message is that of a damaged file, but the file is intact."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
+
+
+def _reason_of(error: sqlite3.Error) -> str:
+    if not _is_virtual_table_damaged(error):
+        return str(error)
+    return f"a virtual table, such as a full-text index, is damaged or does not match the row ({error}); rebuild it"
 
 
 def _unusable_error(spec: TableSpec, errors: Sequence[Finding]) -> ConfigurationError:
