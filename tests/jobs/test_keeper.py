@@ -559,7 +559,7 @@ def test_a_lease_is_extended_although_the_table_rejects_each_of_many_reports(sto
 
 
 def test_a_blocked_lease_is_not_extended_with_its_neighbours(store: Recorder, keeper: Keeper) -> None:
-    blocked, neighbour = lease_of(store, id="blocked"), lease_of(store, 6, id="neighbour")
+    blocked, neighbour = lease_of(store, id="blocked"), lease_of(store, 3, id="neighbour")
     store.answers_by_id = {"blocked": HoldStatus.BUSY}
     keeper.keep([blocked, neighbour])
     tried_after = []
@@ -571,7 +571,7 @@ def test_a_blocked_lease_is_not_extended_with_its_neighbours(store: Recorder, ke
             tried_after.append(seconds)
 
     assert len(store.requests) > len(tried_after)
-    assert tried_after == [10, 13, 16, 19, 22, 25, 28]
+    assert tried_after == [10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30]
 
 
 @pytest.mark.parametrize("interval", [0.5, 3, 7])

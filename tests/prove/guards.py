@@ -441,7 +441,7 @@ CLIENT_GUARDS = [
     Guard("a blocked lease is told again after an extension", "client/keeper.py", "        self.is_warning_logged = False\n        self.cancel", "        self.cancel"),
     Guard("a blocked lease that its holder extends is told", "client/keeper.py", "        self._warn_if_blocked_long(lease)\n\n    def stop", "\n    def stop"),
     Guard("an ended claim is not told as blocked", "client/keeper.py", " and id(lease) in self._kept", ""),
-    Guard("a blocked lease is not tried with its neighbours", "client/keeper.py", "self.due_at if self.is_blocked else self.due_at", "self.due_at"),
+    Guard("a blocked lease is not tried with its neighbours", "client/keeper.py", "(RETRY_FRACTION / 2 if self.is_blocked else 1 / 6)", "(1 / 6)"),
     Guard("progress does not hasten a retry", "client/keeper.py", "            if lease.was_extended:\n", "            if True:\n"),
     Guard("progress does not hasten the retry of a failed request", "client/keeper.py", "                    lease.status = None\n", ""),
     Guard("a blocked lease that is lost tells why", "client/keeper.py", "{f': {BLOCKED}' if lease.is_blocked else ''}", ""),

@@ -119,8 +119,8 @@ class Lease:
 
     @property
     def joins_at(self) -> float:
-        """From when the lease joins a request for other leases; a blocked lease waits for its own retry."""
-        return self.due_at if self.is_blocked else self.due_at - self.length / 6
+        """From when the lease joins a request for other leases; a blocked lease only shortly before its retry."""
+        return self.due_at - self.length * (RETRY_FRACTION / 2 if self.is_blocked else 1 / 6)
 
     def record_extension(self, status: HoldStatus, sent_at: float, length: float) -> None:
         """Record the response to an extension that was sent at `sent_at`."""
