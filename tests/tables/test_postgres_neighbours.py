@@ -476,6 +476,17 @@ def test_a_text_that_is_too_long_for_a_trigger_does_not_limit_the_claims(
     assert table._batch_limit.most == LARGEST_BATCH
 
 
+def test_a_claim_beside_a_rejected_row_that_got_all_it_could_is_not_cut(
+    shop: Shop, mode: str, table: PostgresTable
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id in (1, 4)", event=event)
+
+    claimed = [table.claim(request(limit=limit)) for limit in (2, 5)]
+
+    assert [(ids_of(each.jobs), each.is_cut) for each in claimed] == [(["2", "3"], False), (["5"], False)]
+
+
 def test_a_claim_that_tried_many_rows_is_cut_and_a_claim_by_hand_goes_on(shop: Shop, mode: str) -> None:
     table = shop.fit(**MODES[mode])
     shop.execute("insert into S.orders (id, source) select n, 'x' from generate_series(6, 30) n")

@@ -485,6 +485,8 @@ def test_a_rejected_outcome_is_kept_after_its_lease_expired_and_recorded_if_no_o
         # A claim would reap the expired lease: the table of a real row would reject this, too.
         monkeypatch.setattr(store, "claim", lambda _: nothing)
         until(lambda: runs[0].is_lost)
+        before = store.rejected_count
+        until(lambda: store.rejected_count > before)
         store.rejections = {}
         until(lambda: states(jobs) == {"job": "completed"})
 
