@@ -386,8 +386,8 @@ def test_settlements_whose_trigger_is_slow_are_recorded_in_parts(shop: Shop, mod
     completions = [build_completion(each) for each in taken]
 
     with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s"):
-        table.exchange(completions, request(limit=ROWS))
-    settled, _ = table.exchange(completions, request(limit=ROWS))
+        table.exchange(completions, request(limit=LARGEST_BATCH))
+    settled, _ = table.exchange(completions, request(limit=LARGEST_BATCH))
     # A part was slow, so the caller learns at once what is recorded.
     again = table.settle(completions[2:])
 
