@@ -375,6 +375,8 @@ CLIENT_GUARDS = [
     Guard("no completion without its effect", "client/claim.py", "        if was_joined and error is None:\n", "        if False:\n"),
     Guard("what undid a transaction is recorded", "client/transaction.py", "return error is not None and self._claim.settle_on_exit(error)", "return False"),
     Guard("a completion that was undone can be tried again", "client/claim.py", "            self._reopen()\n            self.lease.is_over = ", "            self.lease.is_over = "),
+    Guard("an ending that waits keeps no operation waiting", "client/aio/claims.py", "return ONE_SHOT_RUNNER if facade is None else facade.threads.endings\n", "return ONE_SHOT_RUNNER if facade is None else facade.threads\n"),
+    Guard("a close waits for endings", "client/aio/threads.py", "        self._endings.shutdown()\n", ""),
     Guard("a claim that was cut goes on", "client/source.py", "while claimed.is_cut and not claimed.jobs and ", "while False and "),
     Guard("a claim does not go on for ever", "client/source.py", " and ticks() < started_at + BUSY_TIMEOUT:", ":"),
     Guard("a lease counts from before the last try", "client/source.py", "            sent_at = ticks()\n            claimed = ", "            claimed = "),

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tenure.client.aio.awaited import AsyncOnly, async_method
-from tenure.client.aio.threads import ONE_SHOT_RUNNER, ThreadRunner, run_in_new_thread
+from tenure.client.aio.threads import ONE_SHOT_RUNNER, ThreadRunner, Threads, run_in_new_thread
 from tenure.client.claim import Claim
 from tenure.client.claims import Claims, ClaimsOf
 from tenure.core.job import Job
@@ -19,7 +19,7 @@ class AsyncSourceFacade(Protocol):
     """The facade of a source: its threads run the calls of its claims."""
 
     @property
-    def threads(self) -> ThreadRunner: ...
+    def threads(self) -> Threads: ...
 
 
 class AsyncClaim(AsyncOnly):
@@ -40,7 +40,7 @@ class AsyncClaim(AsyncOnly):
     @property
     def threads(self) -> ThreadRunner:
         facade = self._facade()
-        return ONE_SHOT_RUNNER if facade is None else facade.threads
+        return ONE_SHOT_RUNNER if facade is None else facade.threads.endings
 
     @property
     def id(self) -> str:
@@ -144,7 +144,7 @@ class AsyncClaimsOf(list[A], AsyncOnly, Generic[A]):
 
     @property
     def threads(self) -> ThreadRunner:
-        return self._facade.threads
+        return self._facade.threads.endings
 
     def __iter__(self) -> Iterator[A]:
         for claim in super().__iter__():

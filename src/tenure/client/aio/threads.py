@@ -1,9 +1,9 @@
 """The threads that run sync calls for coroutines.
 
 Not the event loop's default executor: it ends with the loop, and the caller may have filled it. One pool runs
-operations. A second pool only waits for jobs, one wait for all coroutines that claim the same queues and types, so that
-operations find a thread however many coroutines wait. `close` ends all threads; without it, a program that exits waits
-only for running operations.
+operations. A second pool runs the endings of claims, which may wait for locked jobs. A third pool only waits for jobs,
+one wait for all coroutines that claim the same queues and types. So operations find a thread however many coroutines
+wait. `close` ends all threads; without it, a program that exits waits only for running operations.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ QueuesAndTypes = tuple[tuple[str, ...] | None, tuple[str, ...] | None]
 Wait = Callable[[tuple[str, ...] | None, tuple[str, ...] | None, float], None]
 
 OPERATION_THREADS = 8
+ENDING_THREADS = 16
 WAITER_THREADS = 4
 """How many waits run at a time. More distinct waits than that take turns within a second."""
 
@@ -43,6 +44,8 @@ class Threads:
         self._wait = wait
         self._closed_message = closed_message
         self._operations = ThreadPoolExecutor(OPERATION_THREADS, "tenure-operation")
+        self._endings = ThreadPoolExecutor(ENDING_THREADS, "tenure-ending")
+        self.endings = EndingRunner(self)
         self._waiters = ThreadPoolExecutor(WAITER_THREADS, "tenure-waiter")
         # Reentrant: garbage collection of a coroutine may enter here while this thread holds the lock.
         self._lock = threading.RLock()
@@ -52,8 +55,15 @@ class Threads:
 
     async def run(self, function: Callable[[], R]) -> R:
         """Run an operation in a thread. A cancel is raised only after the operation has finished."""
+        return await self._run_in(self._operations, function)
+
+    async def run_ending(self, function: Callable[[], R]) -> R:
+        """Run an operation that may wait for a locked job, beside all others."""
+        return await self._run_in(self._endings, function)
+
+    async def _run_in(self, pool: ThreadPoolExecutor, function: Callable[[], R]) -> R:
         with self._lock:
-            future = None if self._is_closed else submit(self._operations, function)
+            future = None if self._is_closed else submit(pool, function)
         # A block may exit after `close`: the sync object handles or rejects that.
         return await (run_in_new_thread(function) if future is None else wait_until_done(future))
 
@@ -86,6 +96,7 @@ class Threads:
         for pending in pending_claims:
             pending.close()
         self._operations.shutdown()
+        self._endings.shutdown()
 
     def join(self) -> None:
         """Wait for the waiting threads to end. The store must be closed: its `close` wakes them."""
@@ -154,6 +165,16 @@ class Threads:
     def _require_open(self) -> None:
         if self._is_closed:
             raise StoreUnavailable(self._closed_message)
+
+
+class EndingRunner:
+    """Runs operations on claims that may wait for locked jobs: endings and extensions."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+
+    async def run(self, function: Callable[[], R]) -> R:
+        return await self._threads.run_ending(function)
 
 
 async def run_in_new_thread(function: Callable[[], R], *, on_cancel: Callable[[], None] | None = None) -> R:
