@@ -3,27 +3,34 @@
 tests/stores/test_wakeups.py has the tests common to all stores.
 """
 
+import asyncio
 import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
 import pytest
 
+import tenure
 from tenure.backends.postgres import PostgreSQL, notifier
 from tenure.backends.postgres import listener as listening
+from tenure.backends.postgres.job_waiter import JobWaiter
 from tenure.backends.postgres.listener import Listener
 from tenure.backends.postgres.notifier import channel_of, parse_notification
 from tenure.backends.shared import waiter
+from tenure.backends.shared.waiter import WaitGroup
 from tenure.testing import Clock
-from tenure.testing.conformance.building import build_record, take, take_one
+from tenure.testing.conformance.building import build_record, request, take, take_one
 from tests.postgres.stores import Place
 from tests.postgres.waiting import HOUR, LIMIT, listen, waiting
 from tests.servers.postgres import Server
 from tests.servers.servers import Servers
+from tests.stores.waiting import started_wait
 from tests.worker.looking import until
 
 ROOT = Path(__file__).parents[2]
@@ -186,6 +193,116 @@ def test_a_lease_that_ran_out_is_told_once_though_its_holder_is_ending_it(place:
 
     assert (told, taken, told_again) == (0.0, [], None)
     store.close()
+
+
+LOCKED = "select from S.jobs where id = 'locked' for update"
+
+
+@pytest.fixture
+def polls(monkeypatch: pytest.MonkeyPatch) -> list[WaitGroup]:
+    """The wait groups of all polls; after a claim that did not get the job that a poll found, only a wake-up polls."""
+    polls: list[WaitGroup] = []
+    poll = JobWaiter._poll
+
+    def counted(self: JobWaiter, group: WaitGroup) -> float | None:
+        polls.append(group)
+        return poll(self, group)
+
+    monkeypatch.setattr(JobWaiter, "_poll", counted)
+    monkeypatch.setattr(waiter, "SHORTEST_PAUSE", HOUR)
+    monkeypatch.setattr(waiter, "LONGEST_PAUSE", HOUR)
+    return polls
+
+
+@pytest.mark.parametrize("claim", [take, lambda store, **options: store.exchange([], request(**options))[1].jobs])
+def test_a_wait_for_a_job_that_another_transaction_has_locked_does_not_always_return_at_once(
+    place: Place,
+    store: PostgreSQL,
+    other: PostgreSQL,
+    polls: list[WaitGroup],
+    claim: Callable[..., list[object]],
+) -> None:
+    listen(store)
+    store.enqueue([build_record(id="locked", queue="mail")])
+    with place.begun(LOCKED):
+        store.wait(["mail"], None, HOUR)
+        taken = claim(store, queues=("mail",))
+        polls.clear()
+
+        store.wait(["mail"], None, 0.1)
+        number_of_polls = len(polls)
+        thread = started_wait(store, ["mail"])
+        other.enqueue([build_record(queue="mail")])
+        thread.join(LIMIT)
+
+    assert (taken, number_of_polls) == ([], 0)
+    assert not thread.is_alive()
+
+
+def claim_ids(jobs: tenure.Jobs, wait: float) -> list[str]:
+    return [claim.id for claim in jobs.claim(wait=wait)]
+
+
+def claim_ids_async(jobs: tenure.Jobs, wait: float) -> list[str]:
+    async def claim() -> tenure.AsyncClaims:
+        return await jobs.aio.claim(wait=wait)
+
+    return [claim.id for claim in asyncio.run(claim())]
+
+
+@pytest.mark.parametrize("claim", [claim_ids, claim_ids_async])
+def test_a_claim_that_waits_polls_rarely_for_a_locked_job_and_gets_a_new_one_when_it_is_notified(
+    place: Place,
+    store: PostgreSQL,
+    other: PostgreSQL,
+    polls: list[WaitGroup],
+    monkeypatch: pytest.MonkeyPatch,
+    claim: Callable[[tenure.Jobs, float], list[str]],
+) -> None:
+    monkeypatch.setattr("tenure.client.source.LONGEST_POLL", HOUR)
+    monkeypatch.setattr("tenure.client.aio.threads.LONGEST_POLL", HOUR)
+    jobs = tenure.Jobs(place.url)
+    jobs._open_store = lambda: store  # type: ignore[method-assign]
+    listen(store)
+    polls.clear()
+    store.enqueue([build_record(id="locked")])
+    with place.begun(LOCKED), ThreadPoolExecutor() as threads:
+        claimed = claim(jobs, 0.5)
+        number_of_polls = len(polls)
+        waiting = threads.submit(claim, jobs, HOUR)
+        until(lambda: store._waiter._wait_groups.group_for(None, None)._changed._waiters)  # type: ignore[attr-defined]
+        other.enqueue([build_record(id="new")])
+
+        assert waiting.result(LIMIT) == ["new"]
+
+    assert (claimed, number_of_polls) == ([], 1)
+    jobs.close()
+
+
+def test_a_worker_polls_rarely_for_a_locked_job_and_starts_a_new_one_when_it_is_notified(
+    place: Place, store: PostgreSQL, other: PostgreSQL, polls: list[WaitGroup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.poller.MAX_WAIT_STEPS", 1_000_000)
+    monkeypatch.setattr("tenure.worker.claimer.MAX_IDLE_WAIT", HOUR)
+    jobs = tenure.Jobs(place.url)
+    jobs._open_store = lambda: store  # type: ignore[method-assign]
+    has_run = threading.Event()
+
+    @jobs.task
+    def work() -> None:
+        has_run.set()
+
+    listen(store)
+    store.enqueue([build_record("work", id="locked")])
+    with place.begun(LOCKED), jobs.worker():
+        until(lambda: any(group._pause for group in polls))
+        polls.clear()
+        assert not has_run.wait(0.2)
+        assert polls == []
+
+        other.enqueue([build_record("work")])
+
+        assert has_run.wait(LIMIT)
 
 
 def test_closing_sends_the_last_ring(place: Place, store: PostgreSQL, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,14 @@ from tenure.backends.postgres.notifier import (
     parse_notification,
 )
 from tenure.backends.shared import waiter
-from tenure.backends.shared.waiter import MOST_GROUPS, WaitGroup, WaitGroups
+from tenure.backends.shared.waiter import MOST_GROUPS, WAKE_SPREAD, WaitGroup, WaitGroups
+from tenure.core.operations import Claimed
 from tenure.errors import StoreUnavailable
+from tenure.testing.conformance.building import request
 
 LONG = 120.0
 HOUR = 3600.0
+PAUSES = [0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5]
 NOW = 0.0
 """A wait whose timeout has passed: it polls only if a poll is due."""
 
@@ -135,6 +138,135 @@ def test_when_something_was_found_the_next_looks_soon(watch: WaitGroup) -> None:
     watch.record_found()
 
     assert watch.wait_to_poll(time.monotonic() + LONG)
+
+
+class FakeTime:
+    """The time of the wait groups. It stands still until a test changes it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    fake_time = FakeTime()
+    monkeypatch.setattr(waiter, "time", fake_time)
+    return fake_time
+
+
+def claim_in_vain(watch: WaitGroup, fake_time: FakeTime) -> float:
+    """Let a poll find a job that no claim gets; return the seconds until the next poll."""
+    fake_time.now = max(fake_time.now, watch._poll_at)
+    watch.wait_to_poll(NOW)
+    watch.record_found()
+    watch.record_claim(has_jobs=False)
+    return round(watch._poll_at - fake_time.now, 6)
+
+
+def test_a_job_that_no_claim_gets_is_polled_for_less_and_less_often_and_at_least_twice_a_second(
+    all_watches: WaitGroups, fake_time: FakeTime
+) -> None:
+    watch = all_watches.group_for(None, None)
+
+    assert [claim_in_vain(watch, fake_time) for _ in PAUSES] == PAUSES
+
+
+def test_a_claim_that_gets_jobs_or_a_poll_that_finds_none_makes_the_next_pause_short(
+    all_watches: WaitGroups, fake_time: FakeTime
+) -> None:
+    watch = all_watches.group_for(None, None)
+    pauses = [claim_in_vain(watch, fake_time) for _ in range(2)]
+
+    watch.record_claim(has_jobs=True)
+    pauses += [claim_in_vain(watch, fake_time) for _ in range(2)]
+    watch.record_nothing_found(0.0, is_notified_in_time=True)
+    pauses += [claim_in_vain(watch, fake_time) for _ in range(2)]
+
+    assert pauses == [*PAUSES[:2], *PAUSES[:2], *PAUSES[:2]]
+
+
+def test_a_notification_ends_the_pause(all_watches: WaitGroups, fake_time: FakeTime) -> None:
+    watch = all_watches.group_for(None, None)
+    claim_in_vain(watch, fake_time)
+    is_paused = not watch.wait_to_poll(NOW)
+
+    watch.wake(0.0)
+
+    assert is_paused
+    assert watch.wait_to_poll(NOW)
+
+
+@pytest.mark.usefixtures("fake_time")
+def test_a_notification_during_a_claim_that_gets_nothing_is_not_lost(all_watches: WaitGroups) -> None:
+    watch = all_watches.group_for(None, None)
+    watch.wait_to_poll(NOW)
+    watch.record_found()
+
+    watch.wake(0.0)
+    watch.record_claim(has_jobs=False)
+
+    assert watch.wait_to_poll(NOW)
+
+
+def test_a_claim_that_gets_jobs_ends_the_pause_of_those_who_wait(
+    watch: WaitGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiter, "SHORTEST_PAUSE", HOUR)
+    monkeypatch.setattr(waiter, "LONGEST_PAUSE", HOUR)
+    watch.record_found()
+    watch.record_claim(has_jobs=False)
+    polls: list[bool] = []
+    waiting = threading.Thread(target=lambda: polls.append(watch.wait_to_poll(time.monotonic() + HOUR)), daemon=True)
+    waiting.start()
+    while not watch._changed._waiters:  # type: ignore[attr-defined]
+        waiting.join(0.001)
+
+    watch.record_claim(has_jobs=True)
+
+    waiting.join(LONG)
+    assert polls == [True]
+
+
+def test_claims_do_not_pause_the_polls_if_no_poll_found_a_job_for_them(
+    all_watches: WaitGroups, fake_time: FakeTime
+) -> None:
+    watch = all_watches.group_for(None, None)
+
+    watch.record_claim(has_jobs=False)
+    is_polled_at_first = watch.wait_to_poll(NOW)
+    watch.record_found()
+    for _ in range(5):
+        watch.record_claim(has_jobs=False)
+
+    assert is_polled_at_first
+    assert watch._poll_at == fake_time.now + PAUSES[0]
+
+
+def test_a_claim_that_gets_nothing_brings_no_poll_forward(all_watches: WaitGroups, fake_time: FakeTime) -> None:
+    watch = all_watches.group_for(None, None)
+    watch.record_found()
+    watch.record_nothing_found(60.0, is_notified_in_time=True)
+
+    watch.record_claim(has_jobs=False)
+
+    assert watch._poll_at == fake_time.now + 60.0
+
+
+def test_a_claim_counts_for_those_who_wait_for_the_same_queues_and_types(
+    all_watches: WaitGroups, fake_time: FakeTime
+) -> None:
+    watches = [all_watches.group_for(queues, ["send"]) for queues in (["mail"], ["post"])]
+    for each in watches:
+        each.record_found()
+
+    all_watches.record_claim(request(queues=("mail",), types=("send",)), Claimed(jobs=[]))
+    all_watches.record_claim(request(queues=("letters",), types=("send",)), Claimed(jobs=[]))
+
+    assert [each._poll_at - fake_time.now for each in watches] == pytest.approx([PAUSES[0], WAKE_SPREAD])
+    assert len(all_watches._all()) == 2
 
 
 def test_what_is_due_at_a_known_moment_is_looked_for_then(watch: WaitGroup) -> None:

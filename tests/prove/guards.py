@@ -50,7 +50,7 @@ POSTGRES_TESTS = [
     "--deselect",
     "tests/postgres/test_pooler.py",
     "-k",
-    "postgres-18 or (test_neighbours and not (postgres- or memory or sqlite or redis or valkey))",
+    "postgres-18 or test_waiter or (test_neighbours and not (postgres- or memory or sqlite or redis or valkey))",
 ]
 REDIS_TESTS = [
     *STORE_TESTS,

@@ -143,6 +143,7 @@ TABLE_SQLITE_GUARDS = [
 ]  # fmt: skip
 
 TABLE_POSTGRES_GUARDS = [
+    Guard("a claim that gets no row is told to who waits", "table.py", "        self._waiter.record_claim(request, claimed)\n", ""),
     Guard("fence", "settle.sql", "    locked.state = 'running' and locked.fence = locked.requested_fence and locked.token = locked.requested_token\n),\nending", "    locked.state = 'running' and locked.token = locked.requested_token\n),\nending"),
     Guard("token", "settle.sql", "    locked.state = 'running' and locked.fence = locked.requested_fence and locked.token = locked.requested_token\n),\nending", "    locked.state = 'running' and locked.fence = locked.requested_fence\n),\nending"),
     Guard("state of a holder", "settle.sql", "    locked.state = 'running' and locked.fence = locked.requested_fence and locked.token = locked.requested_token\n),\nending", "    locked.fence = locked.requested_fence and locked.token = locked.requested_token\n),\nending"),

@@ -263,6 +263,26 @@ def test_a_row_whose_extension_needs_a_lock_is_busy_and_the_other_leases_are_ext
     assert statuses == [held, HoldStatus.BUSY, held, held, held]
 
 
+def test_a_wait_for_a_locked_row_does_not_always_return_at_once(
+    shop: Shop, mode: str, table: PostgresTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.backends.shared.waiter.SHORTEST_PAUSE", 60.0)
+    monkeypatch.setattr("tenure.backends.shared.waiter.LONGEST_PAUSE", 60.0)
+    shop.execute("delete from S.orders where id > 1")
+    taken = take_one(table)
+    settle(table, build_release(taken))
+    with locked(shop, mode, 1):
+        table.wait(None, None, 0.0)
+        while_locked = take(table)
+        poll = Mock(side_effect=table._waiter._poll)
+        monkeypatch.setattr(table._waiter, "_poll", poll)
+
+        table.wait(None, None, 0.1)
+
+    assert while_locked == []
+    assert poll.call_count == 0
+
+
 def test_a_row_whose_claim_needs_a_lock_keeps_no_row_behind_it_and_is_logged(
     shop: Shop, mode: str, table: PostgresTable, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,7 +20,6 @@ from tenure.errors import ConfigurationError, StoreUnavailable
 from tenure.testing.conformance.building import request
 from tenure.worker.claimer import MAX_IDLE_WAIT, Claimer
 from tenure.worker.deferred_settlements import BUSY_DELAY, MAX_BUSY_DELAY, REJECTED_DELAY
-from tenure.worker.poller import LONGEST_PAUSE, MAX_EMPTY_WAKEUPS, SHORTEST_PAUSE, Poller
 from tenure.worker.run_queue import RunQueue
 from tenure.worker.store_retry import Request
 from tenure.worker.work_source import RESPONSE_CHECK_INTERVAL, WorkSource
@@ -493,74 +492,6 @@ def test_a_rejected_outcome_is_kept_after_its_lease_expired_and_recorded_if_no_o
     assert (worker.summary.completed, worker.summary.unrecorded) == (1, 0)
 
 
-class Waiting(Memory):
-    """A store whose wait returns at once, because a due job is locked and no claim gets it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits = 0
-        self.is_enough = threading.Event()
-
-    def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:  # noqa: ARG002
-        self.waits += 1
-        if self.waits == 12:
-            self.is_enough.set()
-
-
-def test_a_worker_does_not_poll_without_pause_for_a_job_that_stays_locked(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    store = Waiting()
-    jobs = tenure.Jobs("memory://")
-    jobs._open_store = lambda: store  # type: ignore[method-assign]
-    monkeypatch.setattr("tenure.worker.poller.SHORTEST_PAUSE", 0.001)
-    monkeypatch.setattr("tenure.worker.poller.Poller._take_pause", lambda _, seconds: pauses.append(seconds))
-
-    @jobs.task
-    def work() -> None: ...
-
-    with jobs.worker():
-        assert store.is_enough.wait(DEADLINE)
-
-    assert pauses[:4] == [0.001, 0.002, 0.004, 0.008]
-
-
-def test_a_poller_pauses_after_several_wakeups_without_a_job_and_never_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("tenure.worker.poller.Poller._take_pause", lambda _, seconds: pauses.append(seconds))
-    poller = Poller(Waiting(), None, ("work",), lambda: None)
-    for _ in range(MAX_EMPTY_WAKEUPS):
-        poller._wait_for_jobs()
-    at_first = list(pauses)
-    for _ in range(20):
-        poller._wait_for_jobs()
-
-    assert at_first == []
-    assert (pauses[0], pauses[-1]) == (SHORTEST_PAUSE, LONGEST_PAUSE)
-
-
-def test_a_poller_does_not_pause_after_a_claim_that_found_jobs_or_after_a_long_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("tenure.worker.poller.Poller._take_pause", lambda _, seconds: pauses.append(seconds))
-    poller = Poller(Waiting(), None, ("work",), lambda: None)
-    for _ in range(MAX_EMPTY_WAKEUPS):
-        poller._wait_for_jobs()
-    poller.arm(found_jobs=True)
-    for _ in range(MAX_EMPTY_WAKEUPS):
-        poller._wait_for_jobs()
-    after_jobs = list(pauses)
-    # Every wait then counts as a long one.
-    monkeypatch.setattr("tenure.worker.poller.WAIT_STEP", 0.0)
-    poller._wait_for_jobs()
-    poller._wait_for_jobs()
-
-    assert after_jobs == []
-    assert pauses == [SHORTEST_PAUSE]
-
-
 def test_a_locked_job_keeps_its_lease_until_it_is_settled(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -637,25 +568,6 @@ def test_a_short_response_of_a_claim_that_was_cut_does_not_mean_that_there_are_n
         may_have_jobs.append(source.may_have_jobs)
 
     assert may_have_jobs == [False, True]
-
-
-def test_a_worker_of_one_slot_that_finds_a_job_each_time_does_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    jobs = tenure.Jobs("memory://")
-    monkeypatch.setattr("tenure.worker.poller.Poller._take_pause", lambda _, seconds: pauses.append(seconds))
-    done = threading.Semaphore(0)
-
-    @jobs.task
-    def work() -> None:
-        done.release()
-
-    with jobs.worker(concurrency=1):
-        for _ in range(12):
-            work.enqueue()
-            assert done.acquire(timeout=DEADLINE)
-            until(lambda: jobs.stats().total("running") == 0)
-
-    assert pauses == []
 
 
 SETTLEMENT = cast("Settlement", object())

@@ -286,7 +286,6 @@ class Claimer:
             # return at once.
             if not source.may_have_jobs and not self._drain and not self.is_loop_blocked:
                 self._arm_poller(source)
-                source.found_jobs = False
 
     def _start(self, runs: Sequence[Run]) -> None:
         """Release the runs that may not start, then start the others: a started job may crash this process."""

@@ -7,10 +7,6 @@ from tenure.backends.protocol import Claiming
 from tenure.client.keeper import ticks
 from tenure.worker.wakeup import Wakeup
 
-MAX_EMPTY_WAKEUPS = 5
-"""Number of wake-ups in a row without a job after which the poller pauses: the due job may be locked for long."""
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
-
 WAIT_STEP, MAX_WAIT_STEPS = 0.2, 5
 """Seconds of one wait, and the number of waits before the worker polls anyway: a notification may be lost."""
 
@@ -31,12 +27,9 @@ class Poller:
         self._on_jobs = on_jobs
         self._wakeup = Wakeup()
         self._closing = threading.Event()
-        self._empty_wakeups = 0
 
-    def arm(self, *, found_jobs: bool) -> None:
-        """Wait for jobs once, in the poller thread. `found_jobs`: whether claims found any since the last time."""
-        if found_jobs:
-            self._empty_wakeups = 0
+    def arm(self) -> None:
+        """Wait for jobs once, in the poller thread."""
         self._wakeup.set()
 
     def close(self) -> None:
@@ -57,15 +50,8 @@ class Poller:
 
     def _wait_for_jobs(self) -> None:
         """Wait until there may be jobs; in steps, so that `close` takes effect soon."""
-        if self._empty_wakeups >= MAX_EMPTY_WAKEUPS:
-            self._take_pause(min(SHORTEST_PAUSE * 2.0 ** (self._empty_wakeups - MAX_EMPTY_WAKEUPS), LONGEST_PAUSE))
         for _ in range(MAX_WAIT_STEPS):
             started_at = ticks()
             self._store.wait(self._queues, self._types, WAIT_STEP)
             if self._closing.is_set() or ticks() - started_at < WAIT_STEP / 2:
-                self._empty_wakeups = min(self._empty_wakeups + 1, 2 * MAX_EMPTY_WAKEUPS)
                 return
-            self._empty_wakeups = 0
-
-    def _take_pause(self, seconds: float) -> None:
-        self._closing.wait(seconds)

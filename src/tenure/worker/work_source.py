@@ -50,8 +50,6 @@ class WorkSource:
         self.claim_request = claim_request
         self.may_have_jobs = True
         """Whether the source may have jobs to claim."""
-        self.found_jobs = False
-        """Whether a claim found jobs since the poller was armed."""
         self.unsent: deque[tuple[Run, Settlement | None]] = deque()
         """Ended runs whose settlement has not been sent. None: the handler settled the run itself, or lost it."""
         self.unconfirmed: list[tuple[Run, Settlement | None]] = []
@@ -186,7 +184,6 @@ class WorkSource:
         """Return the runs of the claimed jobs, and store the hint for the next claim."""
         jobs, handlers = claimed.jobs, self.handlers
         # A short batch means that no job is left beyond it: scan from the start next time.
-        self.found_jobs = self.found_jobs or bool(jobs)
         self._hint = claimed.hint if len(jobs) >= claim_request.limit else None
         # With a hint the claim did not scan everything.
         self.may_have_jobs = len(jobs) >= claim_request.limit or claim_request.hint is not None or claimed.is_cut

@@ -70,7 +70,7 @@ class Worker:
             name=self.name,
             sources=self._work_sources,
             run_queue=self._run_queue,
-            arm_poller=lambda source: self._pollers[source].arm(found_jobs=source.found_jobs),
+            arm_poller=lambda source: self._pollers[source].arm(),
             interrupt=self._interrupt,
             grace=self._settings.grace,
             drain=self._settings.drain,

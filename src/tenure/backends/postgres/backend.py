@@ -75,7 +75,9 @@ class PostgreSQL:
         return scheduled
 
     def claim(self, request: ClaimRequest) -> Claimed:
-        return self._batch_limit.run(request, partial(claim.claim, self.database), lambda claimed: len(claimed.jobs))
+        claimed = self._batch_limit.run(request, partial(claim.claim, self.database), lambda each: len(each.jobs))
+        self._waiter.record_claim(request, claimed)
+        return claimed
 
     def extend(self, extensions: Sequence[Extension]) -> list[HoldStatus]:
         return claim.extend(self.database, extensions)
@@ -107,12 +109,14 @@ class PostgreSQL:
         batch = settle.SettleBatch(self.database, settlements)
         claim_queries = claim.queries(self.database, request)
         if batch.only_completes and len(settlements) >= CONCURRENT_SETTLE_MINIMUM and claim.skips_reaping(request):
-            settled, claimed = self.database.execute_concurrently(batch.queries, claim_queries)
+            settled, taken = self.database.execute_concurrently(batch.queries, claim_queries)
         else:
             results = self.database.execute([*batch.queries, *claim_queries])
-            settled, claimed = results[: len(batch.queries)], results[len(batch.queries) :]
+            settled, taken = results[: len(batch.queries)], results[len(batch.queries) :]
         self._waiter.wake_for_settlements(settlements)
-        return batch.read_settled(settled), claim.read_outcome(self.database, request, claimed[-1])
+        claimed = claim.read_outcome(self.database, request, taken[-1])
+        self._waiter.record_claim(request, claimed)
+        return batch.read_settled(settled), claimed
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None

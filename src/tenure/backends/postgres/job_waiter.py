@@ -17,7 +17,7 @@ from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.shared import forking
 from tenure.backends.shared.waiter import LONGEST_POLL, WAKE_SPREAD, WaitGroup, WaitGroups
 from tenure.core.job import JobRecord, State
-from tenure.core.operations import Settlement
+from tenure.core.operations import Claimed, ClaimRequest, Settlement
 from tenure.errors import StoreUnavailable
 
 
@@ -60,6 +60,10 @@ class JobWaiter:
             group.record_nothing_found(claimable_in, is_notified_in_time=self._listener.is_connected)
         if error is not None:
             raise error
+
+    def record_claim(self, request: ClaimRequest, claimed: Claimed) -> None:
+        """Record a claim: polls pause if claims do not get the jobs that polls find."""
+        self._wait_groups.record_claim(request, claimed)
 
     def wake(self, queues: Collection[str] | None) -> None:
         """Wake waiters for these queues, None for any: threads of this process at once, other processes soon.

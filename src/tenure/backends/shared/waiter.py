@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import count
 
 from tenure.core.filters import NameFilter
+from tenure.core.operations import Claimed, ClaimRequest
 
 SHORTEST_POLL, LONGEST_POLL = 0.025, 1.0
 """Seconds between two polls: the shortest while jobs arrive, the longest after a long time without jobs."""
@@ -19,6 +20,9 @@ POLL_GROWTH = 1.5
 
 WAKE_SPREAD = 0.003
 """Spread, in seconds, of the polls of waiters woken by one notification: the first can claim before the others poll."""
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
+"""Seconds without polls after a claim that did not get the job that a poll found; doubled after each further one."""
 
 MOST_GROUPS = 100
 """The maximum number of wait groups. A group dropped while in use gets no more notifications, and polls."""
@@ -38,6 +42,8 @@ class WaitGroup:
         self._changed = threading.Condition(self._lock)
         self._poll_at = 0.0
         self._poll_interval = SHORTEST_POLL
+        self._has_found = False
+        self._pause = 0.0
         self._is_woken = False
         self._is_notified = False
         self._is_closed = False
@@ -73,9 +79,25 @@ class WaitGroup:
     def record_found(self) -> None:
         """Record that the caller found a job and will claim it, and let the next waiter poll for more."""
         with self._lock:
+            self._has_found = True
             self._poll_interval = SHORTEST_POLL
             self._poll_at = time.monotonic() + WAKE_SPREAD
             self._changed.notify()
+
+    def record_claim(self, *, has_jobs: bool) -> None:
+        """Record a claim. Pause the polls if it did not get the job that a poll found: the job may be locked for long.
+
+        A claim that got jobs, or a wake-up, ends the pause.
+        """
+        with self._lock:
+            if has_jobs and self._pause:
+                self._pause = 0.0
+                self._poll_at = min(self._poll_at, time.monotonic() + WAKE_SPREAD)
+                self._changed.notify()
+            elif not has_jobs and self._has_found and not self._is_woken:
+                self._pause = min(max(2 * self._pause, SHORTEST_PAUSE), LONGEST_PAUSE)
+                self._poll_at = max(self._poll_at, time.monotonic() + self._pause)
+            self._has_found = False
 
     def record_nothing_found(self, claimable_in: float | None, *, is_notified_in_time: bool) -> None:
         """Record that the poll found no job, and set the time of the next poll.
@@ -83,6 +105,7 @@ class WaitGroup:
         The group polls rarely if a notification will arrive in time.
         """
         with self._lock:
+            self._pause = 0.0
             poll = LONGEST_POLL if is_notified_in_time else self._poll_interval
             self._poll_interval = min(LONGEST_POLL, POLL_GROWTH * self._poll_interval)
             if not self._is_woken:
@@ -144,6 +167,13 @@ class WaitGroups:
             if self._is_closed:
                 group.close()
         return group
+
+    def record_claim(self, request: ClaimRequest, claimed: Claimed) -> None:
+        """Record a claim for the wait group of its queues and types."""
+        with self._lock:
+            group = self._groups.get((request.queues, request.types))
+        if group is not None:
+            group.record_claim(has_jobs=bool(claimed.jobs))
 
     def group_by_number(self, number: int) -> WaitGroup | None:
         """Return the wait group with this number, or None if it was dropped."""

@@ -70,9 +70,10 @@ class PostgresTable:
             settled = self.settle(settlements)
             self._rows.reap(Reaping(), SWEEP)
             return settled, Claimed(jobs=[])
-        response = self._rows.exchange(settlements, request)
+        settled, claimed = self._rows.exchange(settlements, request)
+        self._waiter.record_claim(request, claimed)
         self._wake_for(settlements)
-        return response
+        return settled, claimed
 
     def reap(
         self, limit: int = SWEEP, worker: str | None = None, started: Collection[str] | None = None

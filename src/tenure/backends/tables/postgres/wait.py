@@ -12,6 +12,7 @@ from tenure.backends.shared import forking
 from tenure.backends.shared.waiter import WaitGroup, WaitGroups
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.keys import KeyTexts
+from tenure.core.operations import Claimed, ClaimRequest
 from tenure.errors import StoreUnavailable
 
 
@@ -40,6 +41,10 @@ class RowWaiter:
             wait_group.record_nothing_found(claimable_in, is_notified_in_time=False)
         if error is not None:
             raise error
+
+    def record_claim(self, request: ClaimRequest, claimed: Claimed) -> None:
+        """Record a claim: polls pause if claims do not get the rows that polls find."""
+        self._wait_groups.record_claim(request, claimed)
 
     def wake(self) -> None:
         """Wake one waiting thread to poll: rows were requeued."""
