@@ -58,7 +58,7 @@ def test_claims_that_wait_for_locked_jobs_keep_no_operation_waiting(
 
 
 def test_a_closed_source_has_waited_for_the_endings_of_its_claims(ajobs: tenure.AsyncJobs, store: Locking) -> None:
-    async def main() -> None:
+    async def main() -> list[str]:
         await ajobs.enqueue("work", id="job")
         (claim,) = await ajobs.claim()
         store.locked = {"job"}
@@ -66,8 +66,8 @@ def test_a_closed_source_has_waited_for_the_endings_of_its_claims(ajobs: tenure.
         await until(lambda: store.busy_count > 0)
         asyncio.get_running_loop().call_later(0.1, store.locked.clear)
         await ajobs.close()
+        states = [job.state.value for job in store.find(Query()).jobs]
         await waiting
+        return states
 
-    asyncio.run(main())
-
-    assert [job.state.value for job in store.find(Query()).jobs] == ["completed"]
+    assert asyncio.run(main()) == ["completed"]
