@@ -120,7 +120,7 @@ def plans_of(table: PostgresTable) -> list[str]:
     """Return the plans of a claim and a settlement."""
     place = table._bound_table
     hold = take(table)[0]
-    reap = settling.reap_query(place, Reaping(token="a token"), SWEEP)
+    reap = settling.reap_query(place, Reaping(), SWEEP, token="a token")
     take_rows = claiming.take_query(place, request(), [])
     steps = [reap, take_rows, *settling.RowSettleBatch(place, [build_completion(hold)]).queries]
     with table._database.address.connect() as connection:

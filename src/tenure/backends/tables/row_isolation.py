@@ -54,8 +54,6 @@ class Reaping:
 
     worker: str | None = None
     started: Collection[str] | None = None
-    token: str | None = None
-    """Reap nothing if this token holds rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +158,11 @@ class RowIsolation(Generic[K]):
 
     def _claim(self, request: ClaimRequest) -> Claimed:
         ends_at = time.monotonic() + CLAIM_TIME
-        self.reap(Reaping(token=request.token), self._batches.reap_limit)
         taken = self._batches.take(request, [], 0)
-        return Claimed(jobs=taken.jobs) if taken.was_held else self._take_rounds(request, taken, ends_at)
+        if taken.was_held:
+            return Claimed(jobs=taken.jobs)
+        self.reap(Reaping(), self._batches.reap_limit)
+        return self._take_rounds(request, taken, ends_at)
 
     def reap(self, reaping: Reaping, limit: int) -> list[Reaped]:
         avoided = self._avoided.keys()

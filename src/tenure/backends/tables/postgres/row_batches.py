@@ -56,7 +56,9 @@ class PostgresRowBatches:
         batch = settle.RowSettleBatch(self._bound_table, settlements)
 
         def send(limited: ClaimRequest) -> tuple[list[Settled], Taken[KeyTexts], int]:
-            reap = settle.reap_query(self._bound_table, Reaping(token=request.token), self.reap_limit, avoided=avoided)
+            reap = settle.reap_query(
+                self._bound_table, Reaping(), self.reap_limit, token=request.token, avoided=avoided
+            )
             take = claim.take_query(self._bound_table, limited, avoided)
             *settled, reaped, taken = self._bound_table.write([*batch.queries, reap, take])
             unreaped = settle.parse_reaped(self._bound_table, reaped).missed

@@ -112,15 +112,19 @@ def reap_query(
     reaping: Reaping,
     limit: int,
     *,
+    token: str | None = None,
     avoided: Sequence[KeyTexts] = (),
     chosen: Sequence[KeyTexts] | None = None,
     rejection: str | None = None,
 ) -> BoundQuery:
-    """Return the query that reaps claims. With a rejection, the query fails the rows with this message."""
+    """Return the query that reaps claims: none if the token holds rows.
+
+    With a rejection, the query fails the rows with this message.
+    """
     keys = [key for id in reaping.started or () if (key := bound_table.keys.key_of(id)) is not None]
     values = {
         "limit": limit,
-        "token": reaping.token,
+        "token": token,
         "had": 0,
         "worker": reaping.worker,
         "all_started": reaping.started is None,

@@ -8,7 +8,6 @@ from tenure.backends.tables.row_isolation import ReapedRows, Reaping, Taken
 from tenure.backends.tables.sqlite import claim, settle
 from tenure.backends.tables.sqlite.bound_table import BoundTable
 from tenure.backends.tables.sqlite.keys import KeyValues, id_of
-from tenure.backends.tables.sqlite.rows import held_keys
 from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Extension, HoldStatus, Settled, Settlement
 
 
@@ -47,16 +46,12 @@ class SQLiteRowBatches:
 
     def reap(self, reaping: Reaping, limit: int, avoided: Sequence[KeyValues]) -> ReapedRows[KeyValues]:
         with self._bound_table.writing() as (write, layout):
-            if reaping.token is not None and held_keys(write, layout, reaping.token):
-                return ReapedRows(reaped=[])
             return ReapedRows(reaped=settle.reap(write, layout, reaping, limit, avoided))
 
     def reap_rows(
         self, reaping: Reaping, keys: Sequence[KeyValues], rejection: str | None = None
     ) -> ReapedRows[KeyValues]:
         with self._bound_table.writing() as (write, layout):
-            if reaping.token is not None and held_keys(write, layout, reaping.token):
-                return ReapedRows(reaped=[])
             return ReapedRows(reaped=settle.reap_rows(write, layout, reaping, keys, rejection))
 
     def keys_to_reap(self, reaping: Reaping, limit: int, avoided: Sequence[KeyValues]) -> list[KeyValues]:

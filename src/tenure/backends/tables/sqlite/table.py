@@ -74,7 +74,7 @@ class SQLiteTable:
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
         if not self._includes_table(request.queues, request.types):
             settled = self.settle(settlements)
-            self._rows.reap(Reaping(token=request.token), SWEEP)
+            self._rows.reap(Reaping(), SWEEP)
             return settled, Claimed(jobs=[])
         return self._rows.exchange(settlements, request)
 
