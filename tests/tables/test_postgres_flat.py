@@ -12,7 +12,7 @@ from tenure.backends.protocol import SWEEP
 from tenure.backends.tables.postgres import PostgresTable
 from tenure.backends.tables.postgres import claim as claiming
 from tenure.backends.tables.postgres import settle as settling
-from tenure.backends.tables.row_isolation import Reaping
+from tenure.backends.tables.row_batches import Reaping
 from tenure.core.job import State
 from tenure.core.operations import Query
 from tenure.testing.conformance.building import build_completion, build_failure, build_release, extend, request, take

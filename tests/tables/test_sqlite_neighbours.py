@@ -21,7 +21,8 @@ from tenure.backends.tables.avoided_rows import (
     SHORTEST_DELAY,
     AvoidedRows,
 )
-from tenure.backends.tables.row_isolation import NO_EFFECT, Reaping, RowIsolation, Taken
+from tenure.backends.tables.row_batches import NO_EFFECT, Reaping, Taken
+from tenure.backends.tables.row_isolation import RowIsolation
 from tenure.backends.tables.sqlite import SQLiteTable
 from tenure.backends.tables.sqlite.keys import KeyValues
 from tenure.backends.tables.sqlite.row_batches import SQLiteRowBatches

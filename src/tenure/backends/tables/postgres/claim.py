@@ -7,7 +7,7 @@ from tenure.backends.postgres.encoding import microseconds
 from tenure.backends.postgres.pipeline import BoundQuery, QueryValues
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.keys import KeyTexts
-from tenure.backends.tables.row_isolation import Taken
+from tenure.backends.tables.row_batches import Taken
 from tenure.core.operations import ClaimRequest
 
 

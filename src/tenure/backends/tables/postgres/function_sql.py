@@ -15,7 +15,7 @@ from tenure.backends.tables.postgres.params import encode
 from tenure.backends.tables.postgres.settle import LANDED, PREVENTED
 from tenure.backends.tables.postgres.sql_templates import WAITING_FRAGMENTS, SqlTemplates
 from tenure.backends.tables.postgres.statements import build_statement
-from tenure.backends.tables.row_isolation import NO_EFFECT
+from tenure.backends.tables.row_batches import NO_EFFECT
 from tenure.core import checks, operations, payload
 from tenure.core.operations import HoldStatus, Move
 from tenure.core.table.condition import substitute_values

@@ -11,7 +11,7 @@ from tenure.backends.shared.isolation import StatementTimedOut
 from tenure.backends.tables.postgres import claim, settle
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.keys import KeyTexts
-from tenure.backends.tables.row_isolation import ReapedRows, Reaping, Taken
+from tenure.backends.tables.row_batches import ReapedRows, Reaping, Taken
 from tenure.core.operations import BUSY, ClaimRequest, Extension, HoldStatus, Settled, Settlement
 from tenure.errors import StoreUnavailable
 

@@ -12,7 +12,7 @@ from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.keys import KeyTexts
 from tenure.backends.tables.postgres.sql_templates import REJECTION_FRAGMENTS
-from tenure.backends.tables.row_isolation import ReapedRows, Reaping
+from tenure.backends.tables.row_batches import ReapedRows, Reaping
 from tenure.core.job import State
 from tenure.core.operations import BUSY, Extension, Hold, HoldStatus, Reaped, Settled, Settlement
 

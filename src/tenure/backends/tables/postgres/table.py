@@ -18,7 +18,8 @@ from tenure.backends.tables.postgres.caller_transaction import PostgresTableTran
 from tenure.backends.tables.postgres.row_batches import PostgresRowBatches
 from tenure.backends.tables.postgres.wait import RowWaiter
 from tenure.backends.tables.protocol import Finding
-from tenure.backends.tables.row_isolation import Reaping, RowIsolation
+from tenure.backends.tables.row_batches import Reaping
+from tenure.backends.tables.row_isolation import RowIsolation
 from tenure.core.job import State
 from tenure.core.operations import (
     Claimed,

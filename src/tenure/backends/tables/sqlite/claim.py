@@ -6,7 +6,7 @@ from dataclasses import replace
 from tenure.backends.protocol import SWEEP
 from tenure.backends.sqlite.timestamps import duration, format_timestamp
 from tenure.backends.sqlite.write_transaction import WriteTransaction
-from tenure.backends.tables.row_isolation import Reaping, Taken
+from tenure.backends.tables.row_batches import Reaping, Taken
 from tenure.backends.tables.sqlite.keys import KeyValues
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.rows import (

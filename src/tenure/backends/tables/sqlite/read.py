@@ -8,7 +8,7 @@ from typing import Any
 from tenure.backends.protocol import SCAN
 from tenure.backends.sqlite.timestamps import duration, format_timestamp, parse_timestamp, to_datetime
 from tenure.backends.sqlite.write_transaction import WriteTransaction
-from tenure.backends.tables.row_isolation import Reaping
+from tenure.backends.tables.row_batches import Reaping
 from tenure.backends.tables.sqlite import sort_position
 from tenure.backends.tables.sqlite.claim import due_keys
 from tenure.backends.tables.sqlite.decoding import read_tolerantly

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tenure.backends.protocol import SWEEP
 from tenure.backends.sqlite.write_transaction import WriteTransaction
-from tenure.backends.tables.row_isolation import ReapedRows, Reaping, Taken
+from tenure.backends.tables.row_batches import ReapedRows, Reaping, Taken
 from tenure.backends.tables.sqlite import claim, settle
 from tenure.backends.tables.sqlite.bound_table import BoundTable
 from tenure.backends.tables.sqlite.keys import KeyValues, id_of

@@ -8,7 +8,7 @@ from typing import Any
 from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.sqlite.timestamps import duration, to_datetime
 from tenure.backends.sqlite.write_transaction import WriteTransaction
-from tenure.backends.tables.row_isolation import NO_EFFECT, Reaping
+from tenure.backends.tables.row_batches import NO_EFFECT, Reaping
 from tenure.backends.tables.sqlite.keys import KeyValues
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.record import PREVENTED, RECOVERED

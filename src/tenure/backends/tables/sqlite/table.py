@@ -14,7 +14,8 @@ from tenure.backends.sqlite.database import Database
 from tenure.backends.sqlite.wait import wait
 from tenure.backends.sqlite.write_transaction import WriteTransaction
 from tenure.backends.tables.protocol import Finding
-from tenure.backends.tables.row_isolation import Reaping, RowIsolation
+from tenure.backends.tables.row_batches import Reaping
+from tenure.backends.tables.row_isolation import RowIsolation
 from tenure.backends.tables.sqlite import claim, ddl, doctor, read, settle
 from tenure.backends.tables.sqlite import move as move_operations
 from tenure.backends.tables.sqlite.bound_table import BoundTable
