@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenure.core.payload import MAX_DEPTH, MAX_JSON_BYTES, decode, encode_payload, encode_result
+from tenure.core.payload import MAX_DEPTH, MAX_JSON_BYTES, decode, decode_or_text, encode_payload, encode_result
 from tenure.errors import InvalidPayload
 
 
@@ -101,6 +101,15 @@ def test_text_that_another_hand_wrote_is_read_like_any_json() -> None:
 def test_text_that_is_not_json_is_not_read(text: str) -> None:
     with pytest.raises(json.JSONDecodeError):
         decode(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, "[" * 200_000, "{"])
+def test_text_that_python_cannot_decode_is_returned_unchanged(text: str) -> None:
+    assert decode_or_text(text) == text
+
+
+def test_text_that_python_can_decode_is_decoded() -> None:
+    assert decode_or_text('{"a": 1}') == {"a": 1}
 
 
 @pytest.mark.parametrize("result", [None, 0, "", [], {"a": 1}, False])

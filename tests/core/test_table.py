@@ -52,6 +52,20 @@ def test_a_schema_is_told_before_the_name_or_beside_it() -> None:
     assert (dotted.schema, dotted.name) == ("shop", "a.b")
 
 
+@pytest.mark.parametrize(("queues", "types"), [(None, None), (("mail", "orders"), None), (("orders",), ("orders",))])
+def test_a_table_is_included_by_queues_and_types_with_its_name(
+    queues: tuple[str, ...] | None, types: tuple[str, ...] | None
+) -> None:
+    assert build_table_spec("orders").is_included(queues, types)
+
+
+@pytest.mark.parametrize(("queues", "types"), [(("mail",), ("orders",)), (None, ("mail",)), ((), None)])
+def test_a_table_is_not_included_by_other_queues_or_types(
+    queues: tuple[str, ...] | None, types: tuple[str, ...] | None
+) -> None:
+    assert not build_table_spec("orders").is_included(queues, types)
+
+
 def test_a_role_is_played_by_the_column_that_is_named_or_by_one_of_ours() -> None:
     spec = build_table_spec("orders", columns={"state": "status", "attempts": "tries"})
 

@@ -57,6 +57,14 @@ def decode(text: str) -> Any:
     return value
 
 
+def decode_or_text(text: str) -> Any:
+    """Decode a value. A text that Python cannot decode, such as very deep JSON, is returned unchanged."""
+    try:
+        return decode(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def encode(value: object, subject: str) -> str:
     """Encode a value as compact JSON; raise `InvalidPayload`, which names the invalid part."""
     try:

@@ -21,6 +21,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from tenure.backends.protocol import Claiming, Transactional
+from tenure.core.operations import STUCK_AFTER
 from tenure.core.table.spec import TableSpec
 
 
@@ -41,6 +42,13 @@ class Finding:
     """The object of the finding, in a word or two: `column fence`, `index`, `rights`, `trigger`."""
     text: str
     remedy: str | None = None
+
+
+STUCK_TEXT = (
+    f"a lease that expired more than {STUCK_AFTER / 60:g} minutes ago: no worker claims from the table, or the table "
+    "rejects the end of these claims"
+)
+STUCK_REMEDY = "start a worker; if one runs, look for 'not reaped' in its log, and fix the constraint or trigger"
 
 
 @runtime_checkable

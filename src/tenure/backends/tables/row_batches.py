@@ -9,6 +9,7 @@ from tenure.core.operations import ClaimRequest, Extension, HoldStatus, Reaped, 
 
 K = TypeVar("K", bound=Hashable)
 
+REJECTION_NOTE = "the table rejected the end of the claim"
 NO_EFFECT = "the update has no effect; a trigger skips it, or another transaction has locked the row"
 
 

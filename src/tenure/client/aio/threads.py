@@ -45,7 +45,7 @@ class Threads:
         self._closed_message = closed_message
         self._operations = ThreadPoolExecutor(OPERATION_THREADS, "tenure-operation")
         self._endings = ThreadPoolExecutor(ENDING_THREADS, "tenure-ending")
-        self.endings = EndingRunner(self)
+        self.endings = PoolRunner(self, self._endings)
         self._waiters = ThreadPoolExecutor(WAITER_THREADS, "tenure-waiter")
         # Reentrant: garbage collection of a coroutine may enter here while this thread holds the lock.
         self._lock = threading.RLock()
@@ -55,13 +55,10 @@ class Threads:
 
     async def run(self, function: Callable[[], R]) -> R:
         """Run an operation in a thread. A cancel is raised only after the operation has finished."""
-        return await self._run_in(self._operations, function)
+        return await self.run_in(self._operations, function)
 
-    async def run_ending(self, function: Callable[[], R]) -> R:
-        """Run an operation that may wait for a locked job, beside all others."""
-        return await self._run_in(self._endings, function)
-
-    async def _run_in(self, pool: ThreadPoolExecutor, function: Callable[[], R]) -> R:
+    async def run_in(self, pool: ThreadPoolExecutor, function: Callable[[], R]) -> R:
+        """Run an operation in a thread of the pool."""
         with self._lock:
             future = None if self._is_closed else submit(pool, function)
         # A block may exit after `close`: the sync object handles or rejects that.
@@ -167,14 +164,15 @@ class Threads:
             raise StoreUnavailable(self._closed_message)
 
 
-class EndingRunner:
-    """Runs operations on claims that may wait for locked jobs: endings and extensions."""
+class PoolRunner:
+    """Runs operations in one pool of a source."""
 
-    def __init__(self, threads: Threads) -> None:
+    def __init__(self, threads: Threads, pool: ThreadPoolExecutor) -> None:
         self._threads = threads
+        self._pool = pool
 
     async def run(self, function: Callable[[], R]) -> R:
-        return await self._threads.run_ending(function)
+        return await self._threads.run_in(self._pool, function)
 
 
 async def run_in_new_thread(function: Callable[[], R], *, on_cancel: Callable[[], None] | None = None) -> R:

@@ -4,7 +4,7 @@ This module does not access the database. The store checks names and types of th
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
@@ -131,6 +131,10 @@ class TableSpec:
     def label(self) -> str:
         """The queue and the type of the table's jobs."""
         return self.name
+
+    def is_included(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> bool:
+        """Return whether the queues and types include the table; None means all."""
+        return all(names is None or self.label in names for names in (queues, types))
 
     @property
     def display_name(self) -> str:

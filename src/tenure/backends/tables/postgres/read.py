@@ -19,7 +19,7 @@ from tenure.errors import ConfigurationError, StoreUnavailable
 def find(bound_table: BoundTable, query: Query) -> Page:
     """Return one page of the matching rows among the next `SCAN` rows."""
     position = _decode_cursor(bound_table, query)
-    if query.key is not None or not includes_table(bound_table, query.queues, query.types):
+    if query.key is not None or not bound_table.spec.is_included(query.queues, query.types):
         return Page(jobs=[], cursor=None)
     keys = None if query.ids is None else [key for id in query.ids if (key := bound_table.keys.key_of(id)) is not None]
     values = {
@@ -73,7 +73,7 @@ def explain(
     if key is None:
         return None
     # No rows are ahead if the request does not include this table.
-    most = MAX_AHEAD_COUNTED if includes_table(bound_table, queues, types) else 0
+    most = MAX_AHEAD_COUNTED if bound_table.spec.is_included(queues, types) else 0
     (result,) = bound_table.execute(
         [bound_table.build_query("explain", "outlook", {**bound_table.keys.values([key]), "most": most})]
     )
@@ -101,12 +101,6 @@ def already_done(bound_table: BoundTable, ids: Sequence[str]) -> list[bool]:
         raise StatementRejected(f"done_if of {bound_table.spec.display_name}: {exc}", reason=str(exc)) from exc
     done = {bound_table.keys.id_of(key) for key in rows}
     return [id in done for id in ids]
-
-
-def includes_table(bound_table: BoundTable, queues: Sequence[str] | None, types: Sequence[str] | None) -> bool:
-    """Return whether the queues and types include this table; None means all."""
-    label = bound_table.spec.label
-    return (queues is None or label in queues) and (types is None or label in types)
 
 
 def _encode_cursor(last: list[str | None]) -> str:

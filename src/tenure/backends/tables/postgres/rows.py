@@ -14,7 +14,7 @@ from tenure.backends.tables.postgres.keys import Keys
 from tenure.backends.tables.postgres.layout import Layout
 from tenure.core.checks import EARLIEST, LATEST
 from tenure.core.job import FINISHED, Ending, Job, Outcome, Progress, State, build_job
-from tenure.core.payload import decode
+from tenure.core.payload import decode_or_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,21 +42,13 @@ def decode_record(text: str | None) -> RecordContents:
         return RecordContents(
             cancel_requested=record.get("cancel_requested") is True,
             progress=None if progress is None else Progress(**progress),
-            result=None if result is None else decode_result(result),
+            result=None if result is None else decode_or_text(result),
             result_dropped=record.get("result_dropped") is True,
             history=tuple(_decode_ending(line) for line in record.get("history", ())),
             dropped=int(record.get("dropped", 0)),
         )
     except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):
         return EMPTY_RECORD
-
-
-def decode_result(text: str) -> Any:
-    """Decode a result. A text that Python cannot decode, such as very deep JSON, is returned unchanged."""
-    try:
-        return decode(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 class RowReader:

@@ -14,6 +14,7 @@ from tenure.backends.shared.sql_files import raw_statements
 from tenure.backends.tables.postgres.layout import KEY_TYPES, Layout, RoleColumn, quote_literal
 from tenure.backends.tables.postgres.ordering import SortColumn, is_before, sort_columns_of
 from tenure.backends.tables.postgres.statements import build_statement
+from tenure.backends.tables.row_batches import REJECTION_NOTE
 from tenure.core.checks import EARLIEST, TRUNCATION_MARK
 from tenure.core.job import HISTORY_KEPT, State
 from tenure.core.operations import LARGEST_BATCH
@@ -431,12 +432,12 @@ REJECTION_FRAGMENTS = {
     "is_done": "false",
     "or_rejected": " or true",
     "when_rejected": "when true then 'failed'\n      ",
-    "and_rejection": " || '; the table rejected the end of the claim: ' || cast(:rejection as text)",
+    "and_rejection": f" || '; {REJECTION_NOTE}: ' || cast(:rejection as text)",
 }
 """The fragments that fail a row whose table rejected its usual end. rejection: the message of the table."""
 
 WAITING_FRAGMENTS = {"skip_locked": "", "is_busy": "false"}
-"""The fragment that makes a statement wait for rows that another transaction has locked."""
+"""The fragments that make a statement wait for rows that another transaction has locked."""
 
 RETRY_FRAGMENTS: Fragments = {
     "is_movable": "found.state in ('failed', 'cancelled')",

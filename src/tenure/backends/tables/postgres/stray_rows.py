@@ -15,7 +15,7 @@ from tenure.backends.tables.postgres.catalogue import PostgresRelation
 from tenure.backends.tables.postgres.layout import Layout
 from tenure.backends.tables.postgres.params import param_values
 from tenure.backends.tables.postgres.statements import build_statement
-from tenure.backends.tables.protocol import Finding, Severity
+from tenure.backends.tables.protocol import STUCK_REMEDY, STUCK_TEXT, Finding, Severity
 from tenure.core.job import FINISHED, State
 from tenure.core.operations import STUCK_AFTER
 from tenure.core.table.spec import Role, quote_identifier
@@ -98,9 +98,8 @@ class StrayRows:
     def _stuck(self) -> Iterator[Finding]:
         yield from self._check(
             "stuck",
-            f"{{}} running with a lease that expired more than {STUCK_AFTER / 60:g} minutes ago: no worker claims from "
-            "the table, or the table rejects the end of these claims",
-            "start a worker; if one runs, look for 'not reaped' in its log, and fix the constraint or trigger",
+            f"{{}} running with {STUCK_TEXT}",
+            STUCK_REMEDY,
         )
 
     def _sidecar_rows(self) -> Iterator[Finding]:

@@ -67,7 +67,7 @@ class PostgresTable:
         return settled
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
-        if not read.includes_table(self._bound_table, request.queues, request.types):
+        if not self.spec.is_included(request.queues, request.types):
             settled = self.settle(settlements)
             self._rows.reap(Reaping(), SWEEP)
             return settled, Claimed(jobs=[])

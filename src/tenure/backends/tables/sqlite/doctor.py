@@ -11,7 +11,7 @@ from tenure.backends.protocol import SCAN
 from tenure.backends.sqlite import library
 from tenure.backends.sqlite.connect import is_in_wal_mode
 from tenure.backends.sqlite.timestamps import duration
-from tenure.backends.tables.protocol import Finding, Severity
+from tenure.backends.tables.protocol import STUCK_REMEDY, STUCK_TEXT, Finding, Severity
 from tenure.backends.tables.sqlite import constraints, ddl
 from tenure.backends.tables.sqlite.catalogue import read_triggers
 from tenure.backends.tables.sqlite.column_checks import MIGRATE_REMEDY, check_conditions, read_layout
@@ -28,12 +28,6 @@ from tenure.errors import ConfigurationError
 SEVERITIES = list(Severity)
 ADOPT_REMEDY = "call migrate(adopt_running_after=600), or run `tenure migrate --adopt-running-after 10m`"
 LEASE_STORAGE_CLASSES = {"text": "'text'", "whole": "'integer', 'real'", "fraction": "'integer', 'real'"}
-
-STUCK_TEXT = (
-    f"a lease that expired more than {STUCK_AFTER / 60:g} minutes ago: no worker claims from the table, or the table "
-    "rejects the end of these claims"
-)
-STUCK_REMEDY = "start a worker; if one runs, look for 'not reaped' in its log, and fix the constraint or trigger"
 
 
 def check(db: sqlite3.Connection, spec: TableSpec, now: int) -> list[Finding]:

@@ -103,9 +103,8 @@ def explain(
     stored = find_row(WriteTransaction(db, now), layout, id)
     if stored is None or stored.state is None:
         return None
-    label = layout.spec.label
-    includes_table = all(names is None or label in names for names in (queues, types))
-    ahead = _count_ahead(db, layout, stored, now) if stored.is_due(now) and includes_table else 0
+    counts_ahead = stored.is_due(now) and layout.spec.is_included(queues, types)
+    ahead = _count_ahead(db, layout, stored, now) if counts_ahead else 0
     return ClaimOutlook(
         now=to_datetime(now), job=decode_job(layout, stored), ahead=ahead, matches_where=stored.matches_where
     )

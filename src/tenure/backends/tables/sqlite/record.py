@@ -8,7 +8,7 @@ from typing import Any
 
 from tenure.core import checks
 from tenure.core.job import HISTORY_KEPT, Ending, Outcome, Progress
-from tenure.core.payload import decode
+from tenure.core.payload import decode_or_text
 
 RECOVERED, PREVENTED = "recovered", "prevented"
 
@@ -51,11 +51,7 @@ class RowRecord:
 
     @property
     def result_value(self) -> Any:
-        """The decoded result. A text that Python cannot decode, such as very deep JSON, is returned unchanged."""
-        try:
-            return None if self.result is None else decode(self.result)
-        except (ValueError, RecursionError):
-            return self.result
+        return None if self.result is None else decode_or_text(self.result)
 
     def to_json(self) -> str | None:
         """Encode the record as JSON; None if it is empty."""

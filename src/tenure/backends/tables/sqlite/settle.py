@@ -8,7 +8,7 @@ from typing import Any
 from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.sqlite.timestamps import duration, to_datetime
 from tenure.backends.sqlite.write_transaction import WriteTransaction
-from tenure.backends.tables.row_batches import NO_EFFECT, Reaping
+from tenure.backends.tables.row_batches import NO_EFFECT, REJECTION_NOTE, Reaping
 from tenure.backends.tables.sqlite.keys import KeyValues
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.record import PREVENTED, RECOVERED
@@ -22,8 +22,6 @@ from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is
 
 UNKNOWN_WORKER = "unknown"
 """The worker of a running row without a worker name: other code set the state."""
-
-REJECTION_NOTE = "the table rejected the end of the claim"
 
 
 def settle(write: WriteTransaction, layout: Layout, settlements: Sequence[Settlement]) -> list[Settled]:

@@ -73,7 +73,7 @@ class SQLiteTable:
         return self._rows.settle(settlements)
 
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[list[Settled], Claimed]:
-        if not self._includes_table(request.queues, request.types):
+        if not self.spec.is_included(request.queues, request.types):
             settled = self.settle(settlements)
             self._rows.reap(Reaping(), SWEEP)
             return settled, Claimed(jobs=[])
@@ -102,10 +102,10 @@ class SQLiteTable:
             return read.explain(db, layout, id, queues, types, now)
 
     def wait(self, queues: Sequence[str] | None, types: Sequence[str] | None, timeout: float) -> None:
-        includes_table = self._includes_table(queues, types)
+        is_included = self.spec.is_included(queues, types)
 
         def claimable_in(db: sqlite3.Connection, now: int) -> float | None:
-            if not includes_table:
+            if not is_included:
                 return None
             return read.claimable_in(db, self._bound_table.usable_layout(db), now, self._rows.avoided_keys())
 
@@ -159,9 +159,6 @@ class SQLiteTable:
         """Yield the operations for the transaction on the caller's connection."""
         with self._bound_table.joining(connection) as (write, layout):
             yield SQLiteTableTransactionOperations(write, layout)
-
-    def _includes_table(self, queues: Sequence[str] | None, types: Sequence[str] | None) -> bool:
-        return all(names is None or self.spec.label in names for names in (queues, types))
 
 
 @dataclass(frozen=True, slots=True)
