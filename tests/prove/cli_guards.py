@@ -61,6 +61,6 @@ CLI_GUARDS = [
     Guard("--url puts a Jobs elsewhere", "cli/work_targets.py", "            with_store(jobs, url)\n", "            pass\n"),
     Guard("what was not settled or extended is told by the exit code", "cli/commands/claims.py", "return ExitCode.DONE if problem is None else ExitCode.FAILED", "return ExitCode.FAILED if outcome == HoldStatus.LOST else ExitCode.DONE"),
     Guard("a settlement that is busy or rejected is a problem", "cli/commands/claims.py", "                problem = settling.unsettled_text(settlement, settled)\n", ""),
-    Guard("an extension that is busy or rejected is a problem", "cli/commands/claims.py", "UNEXTENDED.get(status)", "None"),
+    Guard("an extension that is busy or rejected is a problem", "cli/commands/claims.py", " if status in BLOCKED else None", " if False else None"),
     Guard("a busy settlement is not called rejected", "cli/commands/claims.py", "HoldStatus.BUSY if settled.rejection is None else HoldStatus.REJECTED", "HoldStatus.REJECTED"),
 ]  # fmt: skip

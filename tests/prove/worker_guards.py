@@ -111,7 +111,7 @@ WORKER_GUARDS = [
     Guard("a rejected outcome is told", "worker/claimer.py", "        self._log_rejected([(run, settlement)], unsettled)\n", ""),
     Guard("a locked job is not settled again without pause at the end", "worker/work_source.py", "        if now >= self.deferred.due_at:\n            self.resend_deferred(now)\n", "        self.resend_deferred(math.inf)\n"),
     Guard("a rejected outcome is sent again after its lease", "worker/claimer.py", "elif isinstance(settled, Unsettled) and settled.may_retry:", "elif isinstance(settled, Unsettled) and settled.may_retry and not run.lease.is_lost:"),
-    Guard("an outcome that waits for its table is told once", "worker/claimer.py", "if settled.rejection not in {None, run.logged_rejection}:", "if settled.rejection is not None:"),
+    Guard("an outcome that waits for its table is told once", "worker/claimer.py", "if settled.rejection not in {None, run.logged_reason}:", "if settled.rejection is not None:"),
     Guard("a deferred outcome is sent again less and less often", "worker/deferred_settlements.py", "min(max(2 * run.resend_delay, shortest), longest)", "shortest"),
     Guard("a deferred outcome is sent again now and then", "worker/deferred_settlements.py", "min(max(2 * run.resend_delay, shortest), longest)", "max(2 * run.resend_delay, shortest)"),
     Guard("few deferred outcomes need no pause", "worker/deferred_settlements.py", " and len(self._waiting) >= RESEND_BATCH_SIZE", ""),

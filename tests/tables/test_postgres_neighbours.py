@@ -453,7 +453,7 @@ def test_a_row_whose_claim_takes_too_long_keeps_no_row_behind_it_and_is_logged(
 
     assert claimed == [["2"], ["3"]]
     (told,) = messages(caplog)
-    assert re.match(r"row 1 of \S+ not claimed: the table rejects the write: .* took more than", told)
+    assert re.match(r"row 1 of \S+ not claimed: \S+ took more than", told)
 
 
 def test_an_expired_row_whose_done_if_takes_too_long_keeps_no_row_behind_it_and_is_logged(
@@ -472,7 +472,7 @@ def test_an_expired_row_whose_done_if_takes_too_long_keeps_no_row_behind_it_and_
 
     assert claimed == ["2"]
     (told,) = messages(caplog)
-    assert re.match(r"row 1 of \S+ not reaped: the table rejects the write: .* took more than", told)
+    assert re.match(r"row 1 of \S+ not reaped: \S+ took more than", told)
 
 
 def test_a_row_whose_value_a_built_in_function_does_not_support_is_no_standby(

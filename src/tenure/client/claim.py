@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tenure.backends.protocol import Claiming, TransactionOperations
 from tenure.backends.shared import process
 from tenure.client.keeper import Keeper, Lease
-from tenure.client.settling import BUSY_TIMEOUT, extend, settle, unsettled_text
+from tenure.client.settling import BUSY_TIMEOUT, extend, settle, unextended_text, unsettled_text
 from tenure.client.transaction import Transaction, require_transactional
 from tenure.core import checks, transitions
 from tenure.core.answers import Answer
@@ -417,12 +417,9 @@ class Claim:
             keeper.end(self.lease)
             raise self.lost_error()
         if status is HoldStatus.REJECTED:
-            raise ConfigurationError(f"row {self.id!r}: the table rejects the extension of the lease; see the log")
+            raise ConfigurationError(unextended_text(self.lease.hold, status))
         if status is HoldStatus.BUSY and not is_kept:
-            raise StoreUnavailable(
-                f"lease of job {self.id!r} not extended: another transaction has locked the job; end that transaction, "
-                "and retry"
-            )
+            raise StoreUnavailable(unextended_text(self.lease.hold, status))
         if status is HoldStatus.BUSY and progress is not None:
             # Often the caller's own transaction has locked the row. The keeper retries until the lock is released.
             keeper.report(self.lease, progress)

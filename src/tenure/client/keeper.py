@@ -33,7 +33,11 @@ RETRY_FRACTION = 1 / 20
 BLOCKED_WARNING_FRACTION = 1 / 2
 """Fraction of a lease after which the keeper warns of a job that another transaction keeps locked."""
 
-BLOCKED = "another transaction has locked the job, or its table rejects the write"
+BLOCKED = {
+    HoldStatus.BUSY: "another transaction has locked the job, or its table is slow",
+    HoldStatus.REJECTED: "its table rejects the write",
+}
+"""Why an extension changed nothing."""
 
 Extend = Callable[[Sequence[Extension]], list[HoldStatus]]
 Ticks = Callable[[], float]
@@ -110,7 +114,7 @@ class Lease:
     @property
     def is_blocked(self) -> bool:
         """Whether the job was locked, or its table rejected the write, at the last extension."""
-        return self.status in {HoldStatus.BUSY, HoldStatus.REJECTED}
+        return self.status in BLOCKED
 
     @property
     def was_extended(self) -> bool:
@@ -236,9 +240,8 @@ class Keeper:
             kept = list(self._kept.values())
         for lease in kept:
             if now >= lease.valid_until:
-                self._handle_loss(
-                    lease, f"the lease could not be extended in time{f': {BLOCKED}' if lease.is_blocked else ''}"
-                )
+                why = f": {BLOCKED[lease.status]}" if lease.status in BLOCKED else ""
+                self._handle_loss(lease, f"the lease could not be extended in time{why}")
         # Include leases that are nearly due: the keeper then soon extends leases of separate claims in one batch.
         due = [lease for lease in kept if lease.joins_at <= now < lease.valid_until]
         if any(now >= lease.due_at for lease in due):
@@ -319,7 +322,7 @@ class Keeper:
         log.warning(
             "lease of job %s not extended: %s; the claim is lost in %.0f s",
             lease.hold.id,
-            BLOCKED,
+            BLOCKED[HoldStatus.BUSY],
             max(0.0, lease.valid_until - now),
             extra=_log_fields(lease),
         )

@@ -44,7 +44,7 @@ class Run(Claim):
         "claimed_at",
         "handler",
         "is_worker_stopping",
-        "logged_rejection",
+        "logged_reason",
         "resend_delay",
         "slot",
         "started_at",
@@ -60,7 +60,7 @@ class Run(Claim):
         self.slot: object = None
         self.claimed_at = lease.sent_at
         self.started_at: float | None = None
-        self.logged_rejection: str | None = None
+        self.logged_reason: str | None = None
         self.resend_delay = 0.0
 
     def rejection(self, now: float) -> Settlement | None:

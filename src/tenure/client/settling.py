@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from tenure.backends.protocol import Claiming
-from tenure.client.keeper import ticks
+from tenure.client.keeper import BLOCKED, ticks
 from tenure.core.log_fields import list_ids
-from tenure.core.operations import BUSY, Extension, HoldStatus, Settled, Settlement, Unsettled
+from tenure.core.operations import BUSY, Extension, Hold, HoldStatus, Settled, Settlement, Unsettled
 from tenure.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -60,20 +60,26 @@ def _pauses(timeout: float) -> Iterator[bool]:
         yield True
 
 
+def unextended_text(hold: Hold, status: HoldStatus) -> str:
+    """Return the message for an extension that changed nothing, although the claim is not lost."""
+    remedy = "see the log" if status is HoldStatus.REJECTED else "end that transaction, and retry"
+    return f"lease of job {hold.id!r} not extended: {BLOCKED[status]}; {remedy}"
+
+
 def unsettled_text(settlement: Settlement, unsettled: Unsettled, *others: Settlement) -> str:
     """Return the message for a settlement that is neither recorded nor lost, or for several with one rejection."""
     id, outcome = settlement.hold.id, settlement.outcome.value
     if unsettled.rejection is None:
         return (
-            f"outcome {outcome!r} of job {id!r} not recorded: another transaction has locked the job; end that "
-            "transaction, and retry"
+            f"outcome {outcome!r} of job {id!r} not recorded: {BLOCKED[HoldStatus.BUSY]}; end that transaction, "
+            "and retry"
         )
     if unsettled.is_failed:
         consequence = "the row failed with this message; fix the row or the table, then retry the row"
     elif unsettled.may_retry:
         consequence = "fix the table, its triggers, its conditions or the rights of the role, and retry"
     else:
-        consequence = "the table does not let the row fail either, so it stays running; fix the row or the table"
+        consequence = "the table also rejects the failure, so the row stays running; fix the row or the table"
     rejected = f"outcome {outcome!r} of row {id!r} rejected by its table"
     if others:
         ids = list_ids([repr(each.hold.id) for each in (settlement, *others)])

@@ -342,8 +342,8 @@ class Claimer:
                 self.summary.prevented += settlement.found_done
             elif isinstance(settled, Unsettled) and settled.may_retry:
                 deferred[run] = settled
-                if settled.rejection not in {None, run.logged_rejection}:
-                    run.logged_rejection = settled.rejection
+                if settled.rejection not in {None, run.logged_reason}:
+                    run.logged_reason = settled.rejection
                     rejected.setdefault(settled, []).append((run, settlement))
             elif isinstance(settled, Unsettled):
                 self._record_rejected(run, settlement, settled)

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 from tenure.backends.shared.isolation import (
     StatementBlocked,
     StatementFailed,
+    StatementRejected,
     claim_after_settling,
     isolate,
     settle_isolated,
@@ -43,7 +44,7 @@ MOST_CLAIM_ROUNDS = 10
 """How often a claim looks for further rows, if it did not get all the rows that it had found."""
 
 CLAIM_TIME = 0.5
-"""Seconds after which a claim tries no further rows: the claimed ones wait for their start."""
+"""Seconds after which a claim stops trying rows. The jobs that it has claimed can start only when it returns."""
 
 
 class RowIsolation(Generic[K]):
@@ -52,6 +53,7 @@ class RowIsolation(Generic[K]):
     def __init__(self, batches: RowBatches[K], table: str) -> None:
         self._batches = batches
         self._avoided: AvoidedRows[K] = AvoidedRows(table)
+        # Only for its log lines: extensions are not avoided.
         self._unextended: AvoidedRows[Hold] = AvoidedRows(table)
 
     def avoided_keys(self) -> list[K]:
@@ -199,7 +201,7 @@ class _Round(Generic[K]):
 
     def take(self, keys: Sequence[K]) -> list[K]:
         """Claim rows by key; return the keys that were not claimed."""
-        # A claim that has tried no row yet goes on: otherwise it would never get further.
+        # Try at least one batch, even if the time is over: otherwise no later claim would get further either.
         has_tried = bool(self.jobs or self.rejected)
         self.is_cut = self.is_cut or (has_tried and time.monotonic() >= self._ends_at)
         if self.was_held or self.is_cut:
@@ -218,4 +220,4 @@ class _Round(Generic[K]):
 
 
 def _reason(failed: StatementFailed) -> str:
-    return failed.reason if isinstance(failed, StatementBlocked) else f"the table rejects the write: {failed.reason}"
+    return f"the table rejects the write: {failed.reason}" if isinstance(failed, StatementRejected) else failed.reason

@@ -16,6 +16,7 @@ from tenure.cli.param_types import duration, parse_json, read_text
 from tenure.cli.store_options import StoreTarget, with_store_options
 from tenure.client import settling
 from tenure.client.claim import Claim, claim_lost
+from tenure.client.keeper import BLOCKED
 from tenure.core import checks, transitions
 from tenure.core.job import Job, Progress
 from tenure.core.operations import (
@@ -35,12 +36,6 @@ if TYPE_CHECKING:
     from tenure.client.table import Table
 
 T = TypeVar("T")
-
-UNEXTENDED = {
-    HoldStatus.BUSY: "lease not extended: another transaction has locked the job; end that transaction, and retry",
-    HoldStatus.REJECTED: "lease not extended: the table rejects the write; see the log",
-}
-"""What to print for an extension that changed nothing."""
 
 
 @click.command(short_help="Claim due jobs and print the claims.")
@@ -233,7 +228,9 @@ def extend(
     with store_target.source() as jobs:
         for batch in batches(extensions):
             for extension, status in zip(batch, jobs._backend.extend(batch), strict=True):
-                code = max(code, print_outcome(output, extension.hold, status, UNEXTENDED.get(status)))
+                hold = extension.hold
+                problem = settling.unextended_text(hold, status) if status in BLOCKED else None
+                code = max(code, print_outcome(output, hold, status, problem))
     return code
 
 
