@@ -139,6 +139,9 @@ class Claiming(Protocol):
     def exchange(self, settlements: Sequence[Settlement], request: ClaimRequest) -> tuple[Sequence[Settled], Claimed]:
         """Settle, then claim, in the same transaction and round trip.
 
+        If a settlement is rejected, a store may settle and claim in separate transactions, or leave the claim to the
+        next request: then the result has no jobs, and `is_cut`.
+
         If all settlements are completions and the claim has a hint, the two cannot affect each other. A store may then
         run them concurrently, in separate transactions.
         """

@@ -134,7 +134,7 @@ class HoldStatus(StrEnum):
     CANCEL_REQUESTED = "cancel requested"
     LOST = "lost"
     BUSY = "busy"
-    """Another transaction has locked the job. Nothing changed; send the extension again."""
+    """Another transaction has locked the job, or slow writes to other rows left no time. Send the extension again."""
     REJECTED = "rejected"
     """The user's table rejects the write. Nothing changed."""
 
@@ -163,7 +163,7 @@ class Settlement:
 class Unsettled:
     """The result of a settlement that neither landed nor was lost. False as a condition.
 
-    Without a `rejection`, another transaction has locked the job. The `rejection` is the message with which the user's
+    Without a `rejection`, the job is busy. The `rejection` is the message with which the user's
     table rejected the write; `is_failed` tells whether the row failed with this message instead.
 
     With `may_retry`, nothing changed, and the same settlement may land later: send it again. Without it, the row has
@@ -179,7 +179,7 @@ class Unsettled:
 
 
 BUSY = Unsettled(may_retry=True)
-"""Another transaction has locked the job."""
+"""Another transaction has locked the job, or slow writes to other rows left no time."""
 
 Settled = bool | Unsettled
 """The result of a settlement: True if it landed, False if the claim is lost."""

@@ -1,7 +1,7 @@
 """The settlements of a source that are sent again: the job is locked, or the table rejects the outcome for now.
 
 A table rejects an outcome for now if a statement is invalid or a right is missing: the table may be fixed. Each of
-these settlements may cost transactions of its own, so few are sent at once, and ever less often.
+these settlements may cost transactions of its own, so few are sent at once, and the delay of each doubles.
 """
 
 import math
@@ -21,7 +21,7 @@ RESEND_BATCH_SIZE = 32
 """Number of settlements that are sent again at once."""
 
 RESEND_PAUSE = 0.25
-"""Seconds between two batches, if more settlements wait and one of the batch was not recorded."""
+"""Seconds between two batches, if more settlements wait, and a settlement of the batch was not recorded."""
 
 
 class DeferredSettlements:

@@ -100,7 +100,7 @@ def _build_table_source(index: int, table: Table[Any], settings: WorkerSettings)
 
 
 def _check_done_if(store: TableStore, id: str) -> None:
-    """Raise if the `done_if` of a table is invalid. A `done_if` that fails only for this row is no reason to stop."""
+    """Raise if the `done_if` of a table is invalid. A `done_if` that fails for this row does not stop the worker."""
     try:
         store.already_done([id])
     except StatementRejected as exc:

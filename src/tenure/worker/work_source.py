@@ -97,7 +97,7 @@ class WorkSource:
         if self.is_claiming_paused and not was_paused:
             run, settlement = deferred[-1]
             log.error(
-                "worker claims no more of %r: %s outcomes are not recorded; the last one: %s",
+                "worker claims no more jobs of %r: %s outcomes are not recorded; the last one: %s",
                 ", ".join(self.handlers),
                 len(self.deferred),
                 unsettled_text(settlement, unsettled[run]),

@@ -20,7 +20,8 @@ FAST_FRACTION = 0.25
 class BatchLimit:
     """Halved after a response that was too large or took too long; doubled after a full response that was fast.
 
-    A response with fewer jobs says nothing: the server may still hold the locks of a request that took too long.
+    A response with fewer jobs does not change the limit: the server may still hold the locks of a request that took too
+    long.
     """
 
     def __init__(self, timeout: float) -> None:

@@ -19,18 +19,19 @@ CONFLICT_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, *PREPAR
 """The server aborted the transaction because of a concurrent one; it had no effect."""
 
 SERVER_ERROR_CLASSES = ("08", "25", "28", "3D", "40", "53", "55006", "55P03", "57", "58", "F0")
-"""SQLSTATE classes of connections, logins, conflicts, resources and operators: they say nothing about a single row."""
+"""SQLSTATE classes of connections, logins, conflicts, resources and operators: they do not concern a single row."""
 
 INVALID_STATEMENT_CLASSES = ("0A", "2F", "39", "3F", "42", "55", "XX")
-"""SQLSTATE classes of errors that other values in the row do not cure: syntax, missing objects, unsupported features,
-invalid functions, objects in the wrong state, damaged data."""
+"""SQLSTATE classes of errors that do not depend on the values in the row: syntax, missing objects, unsupported
+features, invalid functions, objects in the wrong state, damaged data."""
 
 SERVER_ONLY_CLASSES = ("40", "55P03", "57")
-"""Those of them that are the server's own even in a function: conflicts, lock timeouts, cancelled statements."""
+"""The classes among `SERVER_ERROR_CLASSES` that concern the server even if a function raises the error: conflicts, lock
+timeouts, cancelled statements."""
 
 OTHER_SERVER_CLASSES = ("08", "28", "3D", "58P01", "F0")
-"""Those of them that an SQL function of ours gets only from a trigger, for example about another server or a file: this
-server executes the function."""
+"""The classes among `SERVER_ERROR_CLASSES` that an installed SQL function gets only from a trigger or a condition, for
+example about another server or a file: this server is running the function."""
 
 TOO_LARGE_ERRORS = (errors.ProgramLimitExceeded, errors.OutOfMemory)
 """The response is too large: the server builds it as one text of at most 1 GiB."""
@@ -85,8 +86,8 @@ def is_standby_error(error: psycopg.Error | OSError) -> bool:
 def is_raised_by_function(error: psycopg.Error) -> bool:
     """Return whether a trigger or function raised an error of a class that otherwise concerns the whole server.
 
-    For example, a trigger cannot connect to another server, or `done_if` reads a missing file. The error has a context,
-    except that of a built-in function.
+    For example, a trigger cannot connect to another server, or `done_if` reads a missing file. An error of a trigger
+    has a context. An error of a built-in function has none, so `UndefinedFile` is found by its class.
     """
     return (
         error.sqlstate is not None

@@ -19,8 +19,8 @@ PARTS = 8
 class StatementFailed(TenureError):  # noqa: N818 - named by the fact, as in `tenure.errors`
     """A statement failed, probably because of one of its rows. Nothing changed.
 
-    `reason` is the message of the database. `is_invalid` means that other values in the row do not cure the error, for
-    example because a table or a right is missing.
+    `reason` is the message of the database. `is_invalid` means that the error does not depend on the values in the row,
+    for example because a table or a right is missing.
     """
 
     def __init__(self, message: str, *, reason: str, is_invalid: bool = False) -> None:

@@ -22,7 +22,8 @@ WAKE_SPREAD = 0.003
 """Spread, in seconds, of the polls of waiters woken by one notification: the first can claim before the others poll."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
-"""Seconds without polls after a claim that did not get the job that a poll found; doubled after each further one."""
+"""Seconds without polls after a claim that did not get the job that a poll found; doubled after each further claim
+without a job."""
 
 MOST_GROUPS = 100
 """The maximum number of wait groups. A group dropped while in use gets no more notifications, and polls."""

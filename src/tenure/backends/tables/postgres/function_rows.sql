@@ -1,8 +1,8 @@
 -- The parts of a function that reaps or claims rows.
 
 -- name: variables
--- missed: the number of rows that were tried one by one and not changed; rejection: the first error that other values in
--- the row do not cure, as SQLSTATE and message.
+-- missed: the number of rows that were tried one by one and not changed; rejection: the first error that does not depend
+-- on the values in the row, as SQLSTATE and message.
   "limit" integer;
   answer json;
   keys json;
@@ -15,7 +15,8 @@
 -- name: change
 -- Reap or claim up to {wanted} rows at once, and count them in {total}. If the table rejects a row, or a write has no
 -- effect, continue row by row, and give up after {sweep} rows that did not change. A page of keys excludes rows that
--- another transaction has locked. The exception after the list undoes its locks, but not the variable.
+-- another transaction has locked. The exception after the list releases the locks of the listed rows; the variable
+-- `keys` keeps its value.
   tenure_call.rejection := null;
   tenure_call.missed := 0;
   tenure_call."limit" := {wanted};

@@ -291,7 +291,7 @@ LOCK_NEXT_ROWS = "\n  offset :missed\n  for no key update skip locked"
 """Lists the next rows that no other transaction has locked."""
 
 UNDO_LOCKS = "TENUR"
-"""The SQLSTATE of the exception that undoes the locks of the listed rows: the caller's transaction would keep them."""
+"""The SQLSTATE of an exception that releases the locks of the listed rows; the caller's transaction would keep them."""
 
 NUMBER_REAPED = (
     "(select count(*) from json_array_elements(tenure_call.answer) as row (claim) "
@@ -304,7 +304,7 @@ if sqlstate ~ '^({"|".join(SERVER_ERROR_CLASSES)})' and sqlstate !~ '^({"|".join
     elsif sqlstate ~ '^({"|".join((*INVALID_STATEMENT_CLASSES, *OTHER_SERVER_CLASSES))})' then
       tenure_call.rejection := coalesce(tenure_call.rejection, array[sqlstate, sqlerrm]);
     end if;"""
-"""Raise an error that says nothing about a single row. Keep the first error that may concern all rows."""
+"""Raise an error that concerns the server. Keep the first error that may concern all rows."""
 
 RAISE_REJECTION = "raise exception using errcode = tenure_call.rejection[1], message = tenure_call.rejection[2];"
 

@@ -1,4 +1,4 @@
-"""DDL of `migrate`: missing columns or the sidecar table, triggers, indexes, and leases for unleased running rows."""
+"""DDL of `migrate`: missing columns or the sidecar table, triggers, indexes, leases of running rows without one."""
 
 import difflib
 import math
