@@ -1,7 +1,7 @@
 """A job that cannot be locked, settled or read delays only itself."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 
 import psycopg
@@ -204,6 +204,15 @@ def test_a_request_for_one_job_that_takes_too_long_leaves_room_for_one() -> None
     assert limit.most == 1
 
 
+def test_the_failure_of_an_older_request_does_not_allow_larger_responses() -> None:
+    limit = BatchLimit(timeout=10)
+
+    for most in (2, 500):
+        limit.lower(most)
+
+    assert limit.most == 2
+
+
 def test_a_slow_response_is_not_made_larger() -> None:
     limit, server = BatchLimit(timeout=0.0), Server(5, ProgramLimitExceeded())
 
@@ -222,59 +231,6 @@ def test_a_response_with_few_jobs_is_not_made_larger() -> None:
 
     assert few == [0, 0, 0]
     assert response_to(limit, server, 8) == 4
-
-
-class Writer:
-    """A server that records `room` items in a request, and takes too long for more."""
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self.sizes: list[int] = []
-
-    def send(self, items: Sequence[int]) -> list[str]:
-        self.sizes.append(len(items))
-        if len(items) > self.room:
-            raise StoreUnavailable("took too long") from QueryCanceled()
-        return ["recorded"] * len(items)
-
-
-def test_items_whose_request_takes_too_long_are_sent_in_smaller_parts_which_grow_again() -> None:
-    limit, server = BatchLimit(timeout=10), Writer(5)
-
-    for _ in range(2):
-        with pytest.raises(StoreUnavailable):
-            limit.run_in_parts(range(20), server.send, "unsent")
-    results = limit.run_in_parts(range(20), server.send, "unsent")
-
-    # After a fast part of 5 items, the next one has 10.
-    assert results == ["recorded"] * 5 + ["unsent"] * 15
-    assert server.sizes == [20, 10, 5, 10]
-    assert limit.most == 5
-
-
-def test_items_behind_a_slow_part_are_not_sent() -> None:
-    limit, server = BatchLimit(timeout=0.0), Writer(2)
-    limit.most = 2
-
-    assert limit.run_in_parts(range(6), server.send, "unsent") == ["recorded"] * 2 + ["unsent"] * 4
-    assert server.sizes == [2]
-
-
-def test_an_error_of_a_later_part_is_raised() -> None:
-    limit = BatchLimit(timeout=10)
-    limit.most = 1
-
-    with pytest.raises(StoreUnavailable, match="away"):
-        limit.run_in_parts(["a", "away"], away_for("away"), "unsent")
-
-
-def away_for(item: str) -> Callable[[Sequence[str]], list[str]]:
-    def send(items: Sequence[str]) -> list[str]:
-        if item in items:
-            raise StoreUnavailable("away")
-        return ["recorded"] * len(items)
-
-    return send
 
 
 def test_a_lookup_by_ids_is_whole_although_responses_are_limited(store: PostgreSQL) -> None:

@@ -269,6 +269,15 @@ def test_a_claim_counts_for_those_who_wait_for_the_same_queues_and_types(
     assert len(all_watches._all()) == 2
 
 
+def test_a_claim_that_was_cut_causes_no_pause(all_watches: WaitGroups, fake_time: FakeTime) -> None:
+    watch = all_watches.group_for(["mail"], ["send"])
+    watch.record_found()
+
+    all_watches.record_claim(request(queues=("mail",), types=("send",)), Claimed(jobs=[], is_cut=True))
+
+    assert watch._poll_at - fake_time.now == pytest.approx(WAKE_SPREAD)
+
+
 def test_what_is_due_at_a_known_moment_is_looked_for_then(watch: WaitGroup) -> None:
     watch.wake(0.0)
     watch.wait_to_poll(NOW)

@@ -3,7 +3,7 @@
 from tests.prove.guard import Guard
 
 CONNECTION_GUARDS = [
-    Guard("a late completion is not committed (joined)", "client/claim.py", "                (landed,) = transaction.settle([settlement])\n            if not landed:\n                raise self.lost_error()\n", "                (landed,) = transaction.settle([settlement])\n"),
+    Guard("a late completion is not committed (joined)", "client/claim.py", "            if not settled:\n                raise self.lost_error()\n            self.record_settlement(settlement, settled=True)\n", "            self.record_settlement(settlement, settled=True)\n"),
     Guard("a late completion is not committed (transaction)", "client/transaction.py", "            (landed,) = transaction.settle([completion])\n        if not landed:\n            raise claim.lost_error()\n", "            (landed,) = transaction.settle([completion])\n"),
     Guard("a stale holder is refused at once", "client/transaction.py", "                claim.extend()\n", "                pass\n"),
     Guard("nothing is locked while a transaction goes on", "client/transaction.py", "is_held = not self._store.is_exclusive or self._lock_if_held(connection)", "is_held = self._lock_if_held(connection)"),

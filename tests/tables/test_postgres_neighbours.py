@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 import tenure
+from tenure.backends.postgres.batch_limit import BatchLimit
 from tenure.backends.protocol import SWEEP
 from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.postgres import PostgresTable, bound_table, sql_templates
@@ -400,46 +401,73 @@ def test_a_done_if_that_takes_too_long_for_a_row_is_rejected_and_not_an_outage(s
 
 
 def test_settlements_whose_trigger_is_slow_are_recorded_in_parts(shop: Shop, mode: str) -> None:
-    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    table = shop.fit(url=url_of(shop, "timeout=1"), **MODES[mode])
     taken = take(table, limit=ROWS)
-    reject(shop, mode, "new.STATE = 'completed'", "perform pg_sleep(0.15)")
-    completions = [build_completion(each) for each in taken]
+    reject(shop, mode, "new.STATE = 'completed'", "perform pg_sleep(0.06)")
 
-    with pytest.raises(StoreUnavailable, match=r"took more than 0\.5 s"):
-        table.exchange(completions, request(limit=LARGEST_BATCH))
-    settled, _ = table.exchange(completions, request(limit=LARGEST_BATCH))
-    # A part was slow, so the caller learns at once what is recorded.
-    again = table.settle(completions[2:])
+    settled, claimed = table.exchange([build_completion(each) for each in taken], request())
 
-    assert settled == [True, True, BUSY, BUSY, BUSY]
-    assert again == [True, True, BUSY]
+    assert settled == [True] * ROWS
+    assert claimed.jobs == []
+    assert table._limits.settlements.most < ROWS
 
 
 def test_extensions_whose_trigger_is_slow_are_sent_in_parts(shop: Shop, mode: str) -> None:
-    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    table = shop.fit(url=url_of(shop, "timeout=1"), **MODES[mode])
     taken = take(table, limit=ROWS)
-    reject(shop, mode, "new.STATE = 'running'", "perform pg_sleep(0.15)")
-    extensions = [Extension(hold=each.hold, lease=60) for each in taken]
+    reject(shop, mode, "new.STATE = 'running'", "perform pg_sleep(0.06)")
 
-    with pytest.raises(StoreUnavailable):
-        table.extend(extensions)
+    statuses = table.extend([Extension(hold=each.hold, lease=60) for each in taken])
 
-    assert table.extend(extensions) == [HoldStatus.HELD, HoldStatus.HELD, *[HoldStatus.BUSY] * 3]
+    assert statuses == [HoldStatus.HELD] * ROWS
+    assert table._limits.extensions.most < ROWS
 
 
 def test_a_row_whose_settlement_takes_too_long_is_rejected_alone(shop: Shop, mode: str) -> None:
     table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
     taken = take(table, limit=2)
     reject(shop, mode, "new.id = 1 and new.STATE = 'completed'", "perform pg_sleep(60)")
-    completions = [build_completion(each) for each in taken]
 
-    with pytest.raises(StoreUnavailable):
-        table.settle(completions)
-    settled = table.settle(completions)
+    settled = table.settle([build_completion(each) for each in taken])
 
     assert rejected(settled[0]).may_retry
     assert "took more than 0.5 s" in str(rejected(settled[0]).rejection)
     assert settled[1] is True
+
+
+def test_a_row_whose_failure_takes_too_long_is_rejected_alone(shop: Shop, mode: str) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    taken = take(table, limit=2)
+    _, state = HOMES[mode]
+    slow = f"if new.{state} = 'failed' then perform pg_sleep(60); end if; raise exception 'no invoice'"
+    reject(shop, mode, "new.id = 1 and new.STATE <> 'running'", slow)
+
+    settled = table.settle([build_completion(each) for each in taken])
+
+    assert rejected(settled[0]).may_retry
+    assert settled[1] is True
+
+
+def test_a_row_whose_settlement_is_slower_than_a_batch_may_be_has_the_whole_timeout(shop: Shop, mode: str) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=2"), **MODES[mode])
+    taken = take(table, limit=2)
+    reject(shop, mode, "new.id = 1 and new.STATE = 'completed'", "perform pg_sleep(0.6)")
+
+    assert table.settle([build_completion(each) for each in taken]) == [True, True]
+
+
+def test_a_lease_whose_extension_takes_too_long_costs_no_other_lease_its_extension(
+    shop: Shop, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode])
+    taken = take(table, limit=ROWS)
+    reject(shop, mode, "old.id = 1 and new.STATE = 'running'", "perform pg_sleep(60)")
+
+    statuses = table.extend([Extension(hold=each.hold, lease=60) for each in taken])
+
+    assert statuses == [HoldStatus.REJECTED, *[HoldStatus.HELD] * (ROWS - 1)]
+    (told,) = messages(caplog)
+    assert re.match(r"row 1 of \S+ not extended: the write took more than 0\.5 s", told)
 
 
 def test_a_row_whose_claim_takes_too_long_keeps_no_row_behind_it_and_is_logged(
@@ -451,9 +479,9 @@ def test_a_row_whose_claim_takes_too_long_keeps_no_row_behind_it_and_is_logged(
 
     claimed = [ids_of(take(table, limit=2)) for _ in range(2)]
 
-    assert claimed == [["2"], ["3"]]
+    assert claimed == [["2"], ["3", "4"]]
     (told,) = messages(caplog)
-    assert re.match(r"row 1 of \S+ not claimed: \S+ took more than", told)
+    assert re.match(r"row 1 of \S+ not claimed: the write took more than", told)
 
 
 def test_an_expired_row_whose_done_if_takes_too_long_keeps_no_row_behind_it_and_is_logged(
@@ -466,13 +494,13 @@ def test_an_expired_row_whose_done_if_takes_too_long_keeps_no_row_behind_it_and_
     table = shop.fit(url=url_of(shop, "timeout=0.5"), **MODES[mode], done_if=shop.named("S.is_done(orders.id)"))
     take(table, limit=1)
     expire(shop, mode, "id = 1")
-    table._batch_limit.most = 1
+    table._limits.reaps.most = 1
 
     claimed = ids_of(take(table, limit=1))
 
     assert claimed == ["2"]
     (told,) = messages(caplog)
-    assert re.match(r"row 1 of \S+ not reaped: \S+ took more than", told)
+    assert re.match(r"row 1 of \S+ not reaped: the write took more than", told)
 
 
 def test_a_row_whose_value_a_built_in_function_does_not_support_is_no_standby(
@@ -493,7 +521,7 @@ def test_a_text_that_is_too_long_for_a_trigger_does_not_limit_the_claims(
     reject(shop, mode, f"{row}.id = 1", "raise exception using errcode = '54000', message = 'too long'", event)
 
     assert ids_of(take(table, limit=ROWS)) == ["2", "3", "4", "5"]
-    assert table._batch_limit.most == LARGEST_BATCH
+    assert table._limits.claims.most == LARGEST_BATCH
 
 
 def test_a_claim_beside_a_rejected_row_that_got_all_it_could_is_not_cut(
@@ -529,7 +557,7 @@ def test_a_claim_reaps_fewer_rows_if_responses_took_too_long(
     clock.advance(2)
     event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
     reject(shop, mode, f"{row}.id = {frozen}", event=event)
-    table._batch_limit.most = 1
+    table._limits.reaps.most = 1
 
     take_one(table)
 
@@ -541,14 +569,133 @@ def test_a_claim_reaps_more_rows_again_after_fast_responses(shop: Shop, mode: st
     table = shop.fit(clock=clock, done_if="true", **MODES[mode])
     take(table, limit=ROWS, lease=1)
     clock.advance(2)
-    table._batch_limit.most = 1
+    table._limits.reaps.most = 1
 
     limits = []
     for _ in range(3):
         take(table)
-        limits.append(table._batch_limit.most)
+        limits.append(table._limits.reaps.most)
 
     assert limits == [2, 4, 4]
+
+
+def test_a_single_row_whose_claim_is_slower_than_a_batch_may_be_is_claimed_if_no_other_row_is_due(
+    shop: Shop, mode: str
+) -> None:
+    table = shop.fit(url=url_of(shop, "timeout=2"), **MODES[mode])
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", "perform pg_sleep(0.6)", event)
+    first = ids_of(table.claim(request(limit=4)).jobs)
+    shop.execute("delete from S.orders where id > 1")
+    table._rows._avoided.forget(["1"])
+
+    assert first == ["2"]
+    assert ids_of(table.claim(request(limit=4)).jobs) == ["1"]
+
+
+def test_rows_that_are_claimed_in_parts_are_returned_in_order(shop: Shop, mode: str, table: PostgresTable) -> None:
+    shop.execute("insert into S.orders (id, source) select n, 'x' from generate_series(6, 30) n")
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id = 1", event=event)
+
+    claimed = ids_of(take(table, limit=30))
+
+    assert claimed == [str(id) for id in range(2, 31)]
+
+
+@pytest.mark.parametrize("frozen", [0, 2], ids=["at once", "after a rejection"])
+def test_a_row_that_was_claimed_after_a_rejection_is_avoided_for_no_longer_at_the_next_one(
+    shop: Shop, mode: str, table: PostgresTable, frozen: int
+) -> None:
+    event, row = ("update", "old") if mode == "mapped" else ("insert", "new")
+    reject(shop, mode, f"{row}.id in (1, {frozen})", event=event)
+    take(table, limit=ROWS)
+    shop.execute(
+        f"create or replace function S.reject() returns trigger language plpgsql as $$ begin "
+        f"if {row}.id = {frozen} then raise exception 'no'; end if; return new; end $$"
+    )
+    shop.execute("insert into S.orders (id, source) values (6, 'x')")
+    table._rows._avoided._rows[("1",)].until = 0.0
+
+    claimed = ids_of(take(table, limit=ROWS))
+
+    assert claimed == ["1", "6"]
+    assert ("1",) not in table._rows._avoided._rows
+
+
+def test_a_reap_goes_on_behind_rows_that_cannot_be_reaped_but_not_for_ever(
+    shop: Shop, mode: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.backends.tables.avoided_rows.SHORTEST_DELAY", 1e-9)
+    monkeypatch.setattr("tenure.backends.tables.avoided_rows.LONGEST_DELAY", 1e-9)
+    table = shop.fit(clock=clock, **MODES[mode])
+    take(table, limit=ROWS, lease=1)
+    reject(shop, mode, "true")
+    clock.advance(2)
+    table._limits.reaps = BatchLimit(timeout=0.0)
+    table._limits.reaps.most = 2
+
+    assert table.reap() == []
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+def test_a_row_whose_trigger_raises_a_conflict_keeps_no_row_from_being_settled_or_claimed(
+    shop: Shop, mode: str, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.setattr("tenure.backends.postgres.database.MOST_CONFLICTS", 2)
+    table = shop.fit(**MODES[mode])
+    taken = take(table, limit=2)
+    event, row = ("update", "old") if mode == "mapped" else ("insert or update", "new")
+    conflict = f"raise exception using errcode = '{code}', message = 'conflict'"
+    reject(shop, mode, f"{row}.id in (1, 3)", conflict, event)
+
+    settled, claimed = exchange(table, [build_completion(each) for each in taken], request(limit=3))
+
+    assert settled == [BUSY, True]
+    assert ids_of(claimed.jobs) == ["4", "5"]
+
+
+def test_a_settlement_that_a_trigger_skips_fails_its_row_or_is_told_as_rejected(shop: Shop, mode: str) -> None:
+    table = shop.fit(**MODES[mode])
+    taken = take(table, limit=3)
+    reject(shop, mode, "new.id = 1 and new.STATE = 'completed' or new.id = 2 and new.STATE <> 'running'", IGNORE)
+
+    settled, _ = exchange(table, [build_completion(each) for each in taken], request())
+
+    assert settled == [Unsettled(NO_EFFECT, is_failed=True), Unsettled(NO_EFFECT), True]
+    assert [job_of(table, id).state for id in ("1", "2")] == [State.FAILED, State.RUNNING]
+
+
+def test_an_extension_that_a_trigger_skips_is_rejected_and_logged(
+    shop: Shop, mode: str, table: PostgresTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = take(table, limit=2)
+    reject(shop, mode, "new.id = 1", IGNORE)
+
+    statuses = table.extend([Extension(hold=each.hold, lease=60) for each in (first, second)])
+
+    assert statuses == [HoldStatus.REJECTED, HoldStatus.HELD]
+    (told,) = messages(caplog)
+    assert re.match(rf"row 1 of \S+ not extended: {NO_EFFECT}", told)
+
+
+def test_leases_are_extended_although_the_layout_must_be_read_and_all_connections_are_in_use(shop: Shop) -> None:
+    url = url_of(shop, f"connections=1&timeout=20&application_name={shop.schema}")
+    table = shop.fit(url=url, on_retry={"source": "again"}, **MODES["sidecar"])
+    first, second = take(table, limit=2)
+    settle(table, build_failure(first, final=True))
+
+    with psycopg.connect(shop.url) as connection:
+        connection.execute(shop.named("select from S.orders where id = 1 for update").encode())
+        waiting = threading.Thread(target=table.move, args=(["1"], Move.RETRY), daemon=True)
+        waiting.start()
+        until(lambda: shop.execute(WAITING, shop.schema))
+        table._bound_table.invalidate()
+        statuses = table.extend([Extension(hold=second.hold, lease=60)])
+        connection.rollback()
+    waiting.join(60)
+
+    assert statuses == [HoldStatus.HELD]
 
 
 def test_a_done_if_that_reads_a_missing_file_keeps_no_row_from_being_claimed(shop: Shop, mode: str) -> None:
@@ -641,7 +788,8 @@ def test_a_claim_row_by_row_takes_no_more_rows_at_once_than_fit_into_a_response(
     table = shop.fit(**MODES["mapped"])
     shop.execute("insert into S.orders (id) select n from generate_series(6, 30) n")
     reject(shop, "mapped", "old.id = 1")
-    table._batch_limit.most = 1
+    table._limits.claims = BatchLimit(timeout=0.0)
+    table._limits.claims.most = 1
 
     claimed = ids_of(take(table, limit=20))
 
@@ -669,7 +817,7 @@ def test_an_error_that_is_too_long_for_an_index_does_not_limit_the_claims(shop: 
     assert "index row size" in str(rejected(settled[0]).rejection)
     assert settled[1] is True
     assert ids_of(claimed.jobs) == ["3", "4"]
-    assert table._batch_limit.most == LARGEST_BATCH
+    assert table._limits.claims.most == LARGEST_BATCH
 
 
 def test_a_row_whose_completion_is_rejected_fails_alone_with_the_message(
@@ -1271,7 +1419,7 @@ def test_a_buffered_row_of_a_dead_worker_is_released_although_done_if_raises(sho
 
 
 def test_a_lookup_by_ids_is_whole_although_responses_are_limited(table: PostgresTable) -> None:
-    table._batch_limit.most = 1
+    table._limits.reaps.most = 1
 
     found = table.find(Query(ids=("1", "2", "3"), newest_first=False))
 
@@ -1538,7 +1686,7 @@ def test_a_row_that_cannot_be_reaped_does_not_count_towards_the_limit_of_a_reap(
 
     reaped = [[each.id for each in table.reap(limit=1)] for _ in range(3)]
 
-    assert reaped == [[], ["2"], ["3"]]
+    assert reaped == [["2"], ["3"], []]
 
 
 def test_a_row_whose_claim_a_trigger_undoes_is_not_claimed(shop: Shop) -> None:

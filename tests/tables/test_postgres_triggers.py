@@ -6,8 +6,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from tenure.backends.tables.row_batches import NO_EFFECT
 from tenure.core.job import State
-from tenure.core.operations import HoldStatus, Move
+from tenure.core.operations import HoldStatus, Move, Unsettled
 from tenure.testing.conformance.building import build_completion, extend, ids_of, take, take_one
 from tests.servers.postgres import Server
 from tests.tables.postgres_shop import ORDERS, Shop, new_shop, shown
@@ -51,7 +52,7 @@ def test_an_end_that_a_trigger_undoes_has_not_landed(shop: Shop) -> None:
 
     landed = table.settle([build_completion(first), build_completion(second)])
 
-    assert landed == [False, True]
+    assert landed == [Unsettled(NO_EFFECT), True]
     assert shown(table) == [("1", "running"), ("2", "completed"), ("3", "queued")]
 
 

@@ -29,10 +29,8 @@ from tenure.backends.tables.sqlite.row_batches import SQLiteRowBatches
 from tenure.core.job import Outcome, State
 from tenure.core.log_fields import MOST_LISTED
 from tenure.core.operations import (
-    BUSY,
     ClaimRequest,
     Extension,
-    Hold,
     HoldStatus,
     Move,
     Query,
@@ -42,7 +40,6 @@ from tenure.core.operations import (
     Unsettled,
 )
 from tenure.core.table.options import build_table_spec
-from tenure.core.transitions import build_completion as complete
 from tenure.errors import StoreUnavailable
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
@@ -276,7 +273,7 @@ def test_a_row_that_cannot_be_reaped_is_logged_once_and_keeps_nobody_waiting(
         reaped = [reaped_ids(table.reap(limit=1)) for _ in range(2)]
         taken = take(table, limit=5)
 
-        assert reaped == [[], ["2"]]
+        assert reaped == [["2"], []]
         assert ids_of(taken) == ["2", "3"]
         assert job_of(table, "1").state is State.RUNNING
         assert messages(caplog, logging.ERROR) == [
@@ -369,7 +366,8 @@ def test_a_row_at_the_head_that_cannot_be_claimed_is_logged_once_and_the_rows_be
 
         assert [ids_of(first), ids_of(second), ids_of(others)] == [["2"], ["3"], ["4"]]
         assert job_of(table, "1").state is State.QUEUED
-        (told,) = [line for line in messages(caplog, logging.WARNING, logging.ERROR) if " not claimed: " in line]
+        level = logging.WARNING if reason == NO_EFFECT else logging.ERROR
+        (told,) = [line for line in messages(caplog, level) if " not claimed: " in line]
         assert told.startswith(f"row 1 of orders not claimed: {reason}")
 
 
@@ -788,11 +786,27 @@ def test_an_exchange_with_a_refused_settlement_reaps_nothing_for_a_token_that_ho
         asked = request(lease=60)
         table.claim(asked)
         reject(path, "mapped", 1, State.COMPLETED)
+        reject(path, "mapped", 1, State.FAILED)
         clock.advance(10)
         _, claimed = exchange(table, [build_completion(first)], asked)
 
         assert ids_of(claimed.jobs) == ["3"]
         assert job_of(table, "2").state is State.RUNNING
+
+
+def test_an_exchange_with_a_refused_settlement_claims_nothing_more_for_a_token_that_holds_rows(path: Path) -> None:
+    given_orders(path, "pending", "pending")
+
+    with opened(path, **MAPPED) as table:
+        first = take_one(table)
+        asked = request(limit=5)
+        table.claim(asked)
+        execute(path, "insert into orders (status, source) values ('pending', 'scraper')")
+        reject(path, "mapped", 1, State.COMPLETED)
+        reject(path, "mapped", 1, State.FAILED)
+        _, claimed = exchange(table, [build_completion(first)], asked)
+
+        assert ids_of(claimed.jobs) == ["2"]
 
 
 def test_a_row_that_is_missed_once_is_tried_again_in_the_same_claim(path: Path) -> None:
@@ -903,25 +917,27 @@ def test_a_row_is_logged_again_if_the_table_rejects_another_action(
     ]
 
 
-def test_a_failed_row_is_reported_although_the_store_goes_away_for_the_rows_behind_it() -> None:
-    def settle(part: Sequence[Settlement]) -> list[Settled]:
-        if part[-1].hold.id == "last":
-            raise StoreUnavailable("away") if len(part) == 1 else StatementRejected("rejected", reason=REFUSED)
-        if part[0].hold.id == "first" and part[0].state is State.COMPLETED:
-            raise StatementRejected("rejected", reason=REFUSED)
-        return [True]
+def test_a_row_that_was_claimed_meanwhile_counts_as_new(ticks: SimpleNamespace) -> None:
+    avoided: AvoidedRows[str] = AvoidedRows("orders")
+    for _ in range(3):
+        avoided.avoid({"row": "row"}, "claimed", REFUSED)
+        ticks.now += LONGEST_DELAY
+    avoided.forget(["row"])
 
-    completions = [complete(Hold(id=id, fence=1, token="t"), None) for id in ("first", "last")]
+    avoided.avoid({"row": "row"}, "claimed", REFUSED)
+    ticks.now += SHORTEST_DELAY
 
-    assert settle_isolated(completions, settle) == [Unsettled(REFUSED, is_failed=True), BUSY]
+    assert avoided.keys() == []
 
 
-def test_an_outage_before_a_row_failed_is_raised() -> None:
-    def settle(_: Sequence[Settlement]) -> list[Settled]:
-        raise StoreUnavailable("away")
+def test_failures_at_the_same_time_count_once(ticks: SimpleNamespace) -> None:
+    avoided: AvoidedRows[str] = AvoidedRows("orders")
 
-    with pytest.raises(StoreUnavailable, match="away"):
-        settle_isolated([complete(Hold(id="row", fence=1, token="t"), None)], settle)
+    for _ in range(5):
+        avoided.avoid({"row": "row"}, "claimed", REFUSED)
+    ticks.now += SHORTEST_DELAY
+
+    assert avoided.keys() == []
 
 
 def test_many_avoided_rows_are_logged_in_one_line_of_limited_length(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from tenure.backends.tables.row_batches import NO_EFFECT
 from tenure.core.job import State
-from tenure.core.operations import HoldStatus
+from tenure.core.operations import HoldStatus, Unsettled
 from tenure.testing import Clock
 from tenure.testing.conformance.building import build_completion, build_failure, extend, ids_of, job_of, take
 from tests.tables.lite import MAPPED, execute, given_orders, opened
@@ -41,10 +42,10 @@ def test_what_a_trigger_keeps_from_being_ended_or_extended_has_not_landed(path: 
         first, second = take(table, limit=2, lease=10)
         execute(path, IGNORED)
 
-        assert extend(table, first.hold) is HoldStatus.LOST
+        assert extend(table, first.hold) is HoldStatus.REJECTED
         assert table.settle([build_failure(first), build_completion(first), build_completion(second)]) == [
-            False,
-            False,
+            Unsettled(NO_EFFECT),
+            Unsettled(NO_EFFECT),
             True,
         ]
         clock.advance(10)

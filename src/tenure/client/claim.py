@@ -4,7 +4,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -374,8 +374,10 @@ class Claim:
                 if self._joined_transaction is not None and self._is_held_in(transaction):
                     self._reopen()
                 self.require_held()
-                (landed,) = transaction.settle([settlement])
-            if not landed:
+                (settled,) = transaction.settle([settlement])
+            if isinstance(settled, Unsettled):
+                raise ConfigurationError(unsettled_text(settlement, replace(settled, may_retry=True)))
+            if not settled:
                 raise self.lost_error()
             self.record_settlement(settlement, settled=True)
             self._joined_transaction = transaction

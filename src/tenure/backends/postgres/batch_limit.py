@@ -1,7 +1,7 @@
 """Limit the number of jobs in one request: their response may be too large, or their statement too slow."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -11,7 +11,6 @@ from tenure.errors import TenureError
 
 Q = TypeVar("Q", ClaimRequest, Query)
 R = TypeVar("R")
-T = TypeVar("T")
 
 FAST_FRACTION = 0.25
 """Fraction of the timeout below which a response is fast, so that the next one may contain more jobs."""
@@ -41,43 +40,18 @@ class BatchLimit:
             except TenureError as exc:
                 if not (is_too_large(exc) or is_timeout(exc)):
                     raise
-                self.halve(limited.limit)
+                self.lower(limited.limit // 2)
                 if limited.limit == 1 or not is_too_large(exc):
                     raise
             else:
-                self._record(size_of(response), started_at)
+                self.record(size_of(response), started_at)
                 return response
 
-    def run_in_parts(self, items: Sequence[T], send: Callable[[Sequence[T]], Sequence[R]], unsent: R) -> list[R]:
-        """Send the items in parts, and return their results in order; if a part is slow, `unsent` for those behind it.
+    def lower(self, most: int) -> None:
+        """Limit the next requests to this size, after a larger one failed."""
+        self.most = max(1, min(self.most, most))
 
-        The caller must learn soon what has been recorded: it extends the leases of all items until then.
-        """
-        results: list[R] = []
-        started_at = time.monotonic()
-        while rest := items[len(results) :]:
-            if results and not self._is_fast(started_at):
-                break
-            part, started_at = rest[: self.most], time.monotonic()
-            try:
-                results += send(part)
-            except TenureError as exc:
-                if not is_timeout(exc):
-                    raise
-                self.halve(len(part))
-                if not results:
-                    raise
-                break
-            self._record(len(part), started_at)
-        return [*results, *[unsent] * (len(items) - len(results))]
-
-    def halve(self, size: int) -> None:
-        """Limit the next requests to half of the size of one that failed."""
-        self.most = max(1, size // 2)
-
-    def _record(self, size: int, started_at: float) -> None:
-        if size >= self.most and self._is_fast(started_at):
+    def record(self, size: int, started_at: float) -> None:
+        """Record a response of this size to a request sent at `started_at`."""
+        if size >= self.most and time.monotonic() - started_at < FAST_FRACTION * self._timeout:
             self.most = min(2 * self.most, LARGEST_BATCH)
-
-    def _is_fast(self, started_at: float) -> bool:
-        return time.monotonic() - started_at < FAST_FRACTION * self._timeout

@@ -120,9 +120,20 @@ def is_too_large(error: TenureError) -> bool:
     return isinstance(cause, TOO_LARGE_ERRORS) and cause.diag.table_name is None and cause.diag.context is None
 
 
-def is_blocked(error: TenureError) -> bool:
+def is_lock_timeout(error: TenureError) -> bool:
     """Return whether another transaction held a lock for too long."""
     return isinstance(error.__cause__, errors.LockNotAvailable)
+
+
+def is_conflict_of_row(error: TenureError) -> bool:
+    """Return whether a statement conflicted with another transaction again and again at one of its rows."""
+    cause = error.__cause__
+    return isinstance(cause, errors.DeadlockDetected | errors.SerializationFailure) and cause.diag.context is not None
+
+
+def is_statement_timeout(error: TenureError) -> bool:
+    """Return whether the server cancelled a statement that took too long; nothing changed."""
+    return isinstance(error.__cause__, errors.QueryCanceled)
 
 
 def is_timeout(error: TenureError) -> bool:

@@ -88,7 +88,7 @@ class WaitGroup:
     def record_claim(self, *, has_jobs: bool) -> None:
         """Record a claim. Pause the polls if it did not get the job that a poll found: the job may be locked for long.
 
-        A claim that got jobs, or a wake-up, ends the pause.
+        A claim that got jobs ends the pause. A wake-up allows one poll.
         """
         with self._lock:
             if has_jobs and self._pause:
@@ -170,7 +170,9 @@ class WaitGroups:
         return group
 
     def record_claim(self, request: ClaimRequest, claimed: Claimed) -> None:
-        """Record a claim for the wait group of its queues and types."""
+        """Record a claim for the wait group of its queues and types, except one that was cut before it got a job."""
+        if claimed.is_cut and not claimed.jobs:
+            return
         with self._lock:
             group = self._groups.get((request.queues, request.types))
         if group is not None:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 SHORTEST_DELAY, LONGEST_DELAY = 1.0, 60.0
-"""Seconds for which a row is avoided: doubled each time that the table rejects the row again."""
+"""Seconds for which a row is avoided: doubled each time that it cannot be changed again."""
 REMEMBERED = 600.0
 """Seconds after which a row that was not rejected again counts as new."""
 MOST_AVOIDED = 10_000
@@ -24,6 +24,7 @@ MOST_AVOIDED = 10_000
 
 @dataclass(slots=True)
 class _Avoided:
+    id: str
     until: float
     delay: float
     level: int
@@ -51,12 +52,20 @@ class AvoidedRows(Generic[K]):
         with self._lock:
             return [key for key, row in self._rows.items() if now < row.until]
 
-    def avoid(self, rows: Mapping[K, str], action: str, reason: str, *, level: int = logging.ERROR) -> None:
-        """Avoid rows that could not be changed, given as ids by key.
+    def avoid(
+        self,
+        rows: Mapping[K, str],
+        action: str,
+        reason: str,
+        *,
+        level: int = logging.ERROR,
+        delay: float | None = None,
+    ) -> None:
+        """Avoid rows that could not be changed, given as ids by key, at first for `delay` or `SHORTEST_DELAY` seconds.
 
         Log the first failure of a row in an action, and its first one of a higher level: all rows in one line.
         """
-        new_ids = [id for key, id in rows.items() if self._add(key, action, level)]
+        new_ids = [id for key, id in rows.items() if self._add(key, id, action, level, delay or SHORTEST_DELAY)]
         if new_ids:
             log.log(
                 level,
@@ -69,15 +78,26 @@ class AvoidedRows(Generic[K]):
                 extra={"table": self._table, **({"job": new_ids[0]} if len(new_ids) == 1 else {"jobs": new_ids})},
             )
 
-    def _add(self, key: K, action: str, level: int) -> bool:
+    def forget(self, ids: Iterable[str]) -> None:
+        """Forget the rows that were claimed: the next failure of such a row is new."""
+        if not self._rows:
+            return
+        claimed = set(ids)
+        with self._lock:
+            for key in [key for key, row in self._rows.items() if row.id in claimed]:
+                del self._rows[key]
+
+    def _add(self, key: K, id: str, action: str, level: int, delay: float) -> bool:
         """Avoid a row; return whether this failure is of another action, or has a higher level than all before."""
         now = time.monotonic()
         with self._lock:
             self._drop_old(now)
             before = self._rows.pop(key, None)
-            delay = SHORTEST_DELAY if before is None else min(2 * before.delay, LONGEST_DELAY)
+            if before is not None:
+                # Other threads may have tried the row at the same time: their failures count once.
+                delay = before.delay if now < before.until else max(delay, min(2 * before.delay, LONGEST_DELAY))
             known_level = logging.NOTSET if before is None or before.action != action else before.level
-            self._rows[key] = _Avoided(now + delay, delay, max(level, known_level), action)
+            self._rows[key] = _Avoided(id, now + delay, delay, max(level, known_level), action)
             return level > known_level
 
     def _drop_old(self, now: float) -> None:

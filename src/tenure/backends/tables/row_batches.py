@@ -46,18 +46,27 @@ class Taken(Generic[K]):
 class RowBatches(Protocol[K]):
     """The operations of one engine. Each call is one transaction, and raises `StatementFailed` as a whole.
 
-    `settle` and `extend` may use several transactions. The caller may repeat both after an error.
+    A settlement whose update has no effect is `Unsettled`, and such an extension is rejected.
     """
 
     @property
-    def settle_limit(self) -> int:
-        """How many claims an exchange settles at most."""
+    def patient(self) -> "RowBatches[K]":
+        """The same operations with more time, for a single row."""
         ...
 
     @property
-    def reap_limit(self) -> int:
-        """How many expired claims a claim reaps at most."""
+    def claim_limit(self) -> int:
+        """How many rows to claim at once."""
         ...
+
+    @property
+    def settle_limit(self) -> int: ...
+
+    @property
+    def extend_limit(self) -> int: ...
+
+    @property
+    def reap_limit(self) -> int: ...
 
     def id_of(self, key: K) -> str: ...
 

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -10,10 +11,15 @@ import psycopg
 
 from tenure.backends.postgres.database import Database, Execute
 from tenure.backends.postgres.encoding import Value
-from tenure.backends.postgres.errors import is_blocked, rejections_raised
+from tenure.backends.postgres.errors import (
+    is_conflict_of_row,
+    is_lock_timeout,
+    is_statement_timeout,
+    rejections_raised,
+)
 from tenure.backends.postgres.pipeline import BoundQuery
-from tenure.backends.postgres.statements import make_statement
-from tenure.backends.shared.isolation import StatementBlocked, StatementRejected
+from tenure.backends.postgres.statements import Statement, make_statement
+from tenure.backends.shared.isolation import StatementBlocked, StatementRejected, StatementTimedOut
 from tenure.backends.tables.postgres.catalogue import read_catalogue
 from tenure.backends.tables.postgres.column_checks import reject_unusable
 from tenure.backends.tables.postgres.keys import Keys, KeyTexts
@@ -106,15 +112,27 @@ class BoundTable:
         return self._translate_errors(lambda: self.database.execute(queries, may_repeat=may_repeat))
 
     def write(
-        self, queries: Sequence[BoundQuery], *, may_repeat: bool = True, is_for_leases: bool = False
+        self, queries: Sequence[BoundQuery], timeout: float, *, may_repeat: bool = True, is_for_leases: bool = False
     ) -> list[Any]:
-        """Run queries that write rows. Raise `StatementBlocked` instead of waiting long for a lock."""
+        """Run queries that write rows. Raise `StatementBlocked` instead of waiting long for a lock.
+
+        Raise `StatementTimedOut` if a query takes longer than the timeout.
+        """
         is_blocked_now = time.monotonic() - self._blocked_at < BLOCKED_FOR
-        limited = [BoundQuery(SHORT_LOCK_TIMEOUT if is_blocked_now else LOCK_TIMEOUT), *queries]
-        _, *results = self._translate_errors(
-            lambda: self.database.execute(limited, may_repeat=may_repeat, is_for_leases=is_for_leases)
-        )
-        return results
+        limits = [
+            BoundQuery(SHORT_LOCK_TIMEOUT if is_blocked_now else LOCK_TIMEOUT),
+            BoundQuery(_statement_timeout(timeout)),
+        ]
+        try:
+            results = self._translate_errors(
+                lambda: self.database.execute([*limits, *queries], may_repeat=may_repeat, is_for_leases=is_for_leases)
+            )
+        except StoreUnavailable as exc:
+            if not is_statement_timeout(exc):
+                raise
+            reason = f"the write took more than {timeout:g} s, for example because of a slow trigger"
+            raise StatementTimedOut(f"a write to {self.spec.display_name}: {reason}", reason=reason) from exc.__cause__
+        return results[len(limits) :]
 
     def transact(self, callback: Callable[[Execute], T]) -> T:
         """Run a function in one transaction; do not repeat the transaction if the connection breaks."""
@@ -134,7 +152,12 @@ class BoundTable:
                 self.invalidate()
             raise
         except StoreUnavailable as exc:
-            if not is_blocked(exc):
+            if is_conflict_of_row(exc):
+                reason = f"the write conflicts with other transactions: {exc.__cause__}"
+                raise StatementBlocked(
+                    f"a write to {self.spec.display_name}: {reason}", reason=reason
+                ) from exc.__cause__
+            if not is_lock_timeout(exc):
                 raise
             self._blocked_at = time.monotonic()
             raise StatementBlocked(
@@ -142,3 +165,8 @@ class BoundTable:
                 "transaction, and retry",
                 reason="another transaction holds a lock that the write needs",
             ) from exc.__cause__
+
+
+@cache
+def _statement_timeout(timeout: float) -> Statement:
+    return make_statement(f"set local statement_timeout = '{max(1, round(1000 * timeout))}ms'")

@@ -128,7 +128,11 @@ class Catalogue:
 def read_catalogue(database: Database, spec: TableSpec) -> Catalogue:
     """Return the catalogue entries of the table. Raise if the table does not exist."""
     values = {"schema": spec.schema, "table": spec.name, "companion": spec.sidecar_name}
-    ((table, sidecar, others, (oid, name, system, role)),) = database.execute([BoundQuery(READ_CATALOGUE, values)])
+    ((table, sidecar, others, (oid, name, system, role)),) = database.execute(
+        # An extension may read the catalogue first.
+        [BoundQuery(READ_CATALOGUE, values)],
+        is_for_leases=True,
+    )
     if table is None:
         location = f"the schema {spec.schema!r}" if spec.schema is not None else "the search path"
         raise ConfigurationError(

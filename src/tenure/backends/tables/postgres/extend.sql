@@ -2,7 +2,7 @@
 
 -- name: extend
 -- request: one JSON text, as in `settle.sql`. Return the transaction id, the isolation level, and for each claim
--- `held`, `cancel requested`, `lost` or `busy`; or null if the connection reaches a different table.
+-- `held`, `cancel requested`, `lost`, `busy`, or `rejected` if the update had no effect; or null if the connection reaches a different table.
 -- A lease is never shortened. Without new progress the old progress stays.
 with
 given as materialized (
@@ -41,20 +41,24 @@ locked as materialized (
     for no key update{skip_locked}
   ) job
 ),
+held as (
+  select {keys_of[locked]}, locked.number, locked.now, locked.lease, locked.added, locked.leased_until, locked.record
+  from locked
+  where
+    locked.state = 'running' and locked.fence = locked.requested_fence and locked.token = locked.requested_token
+),
 extended as (
   update {home} job
   set
     {leased_until} = (
-      greatest(locked.leased_until, locked.now + locked.lease * interval '1 microsecond'){lease_margin}
+      greatest(held.leased_until, held.now + held.lease * interval '1 microsecond'){lease_margin}
     ){zone[leased_until]},
-    {record} = nullif(coalesce(locked.record, '{{}}') || locked.added, '{{}}')
-  from locked
-  where
-    {job_is[locked]} and locked.state = 'running' and locked.fence = locked.requested_fence
-    and locked.token = locked.requested_token
+    {record} = nullif(coalesce(held.record, '{{}}') || held.added, '{{}}')
+  from held
+  where {job_is[held]}
   returning
-    locked.number,
-    case when locked.record -> 'cancel_requested' = 'true' then 'cancel requested' else 'held' end as holding
+    held.number,
+    case when held.record -> 'cancel_requested' = 'true' then 'cancel requested' else 'held' end as holding
 )
 select cast(
   case when given.is_here then json_build_array(
@@ -62,7 +66,15 @@ select cast(
     current_setting('transaction_isolation'),
     (
       select json_agg(
-        coalesce(extended.holding, case when {is_busy} then 'busy' else 'lost' end) order by requested.number
+        coalesce(
+          extended.holding,
+          case
+            when {is_busy} then 'busy'
+            when requested.number in (select held.number from held) then 'rejected'
+            else 'lost'
+          end
+        )
+        order by requested.number
       )
       from requested
       left join extended on extended.number = requested.number

@@ -12,13 +12,18 @@ from tenure.backends.postgres.pipeline import BoundQuery
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.keys import KeyTexts
 from tenure.backends.tables.postgres.sql_templates import REJECTION_FRAGMENTS
-from tenure.backends.tables.row_batches import ReapedRows, Reaping
+from tenure.backends.tables.row_batches import NO_EFFECT, ReapedRows, Reaping
 from tenure.core.job import State
-from tenure.core.operations import BUSY, Extension, Hold, HoldStatus, Reaped, Settled, Settlement
+from tenure.core.operations import BUSY, Extension, Hold, HoldStatus, Reaped, Settled, Settlement, Unsettled
 
 PREVENTED = "prevented"
 LANDED = "landed"
-SETTLED: Mapping[str, Settled] = {LANDED: True, HoldStatus.LOST: False, HoldStatus.BUSY: BUSY}
+SETTLED: Mapping[str, Settled] = {
+    LANDED: True,
+    HoldStatus.LOST: False,
+    HoldStatus.BUSY: BUSY,
+    HoldStatus.REJECTED: Unsettled(NO_EFFECT),
+}
 """The result of a settlement, by its name in the response."""
 
 
@@ -88,12 +93,12 @@ class RowSettleBatch:
         return [SETTLED[each] for each in merge_results(self._rounds, results, self._count)]
 
 
-def extend(bound_table: BoundTable, extensions: Sequence[Extension]) -> list[HoldStatus]:
+def extend(bound_table: BoundTable, extensions: Sequence[Extension], timeout: float) -> list[HoldStatus]:
     batches = list(split_by_row(bound_table, extensions))
     queries = [
         bound_table.build_query("extend", "extend", {"request": extensions_json(bound_table, each)}) for each in batches
     ]
-    results = bound_table.write(queries, is_for_leases=True) if queries else []
+    results = bound_table.write(queries, timeout, is_for_leases=True) if queries else []
     return [HoldStatus(each) for each in merge_results(batches, results, len(extensions))]
 
 

@@ -2,8 +2,8 @@
 
 -- name: settle
 -- request: one JSON text with the claims, without duplicate rows, and on the caller's connection the identity of the
--- table. Return the transaction id, the isolation level, and for each claim `landed`, `lost` or `busy`; or null if the
--- connection reaches a different table.
+-- table. Return the transaction id, the isolation level, and for each claim `landed`, `lost`, `busy`, or `rejected` if the
+-- update had no effect; or null if the connection reaches a different table.
 -- The rows are first locked by key, in key order; state, fence and token are compared after locking. On the store's own
 -- connection, the statement skips rows that another transaction has locked: they are busy.
 with
@@ -110,7 +110,12 @@ select cast(
     current_setting('transaction_isolation'),
     (
       select json_agg(
-        case when landed.number is not null then 'landed' when {is_busy} then 'busy' else 'lost' end
+        case
+          when landed.number is not null then 'landed'
+          when {is_busy} then 'busy'
+          when requested.number in (select ended.number from ended) then 'rejected'
+          else 'lost'
+        end
         order by requested.number
       )
       from requested

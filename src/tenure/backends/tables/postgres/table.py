@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 from tenure.backends.postgres.address import address_of
-from tenure.backends.postgres.batch_limit import BatchLimit
 from tenure.backends.postgres.database import Database
 from tenure.backends.protocol import SWEEP, StoreClock
 from tenure.backends.tables.postgres import doctor, migrate, read
 from tenure.backends.tables.postgres import move as move_operations
 from tenure.backends.tables.postgres.bound_table import BoundTable
 from tenure.backends.tables.postgres.caller_transaction import PostgresTableTransactionOperations, join_transaction
-from tenure.backends.tables.postgres.row_batches import PostgresRowBatches
+from tenure.backends.tables.postgres.row_batches import BATCH_FRACTION, PostgresRowBatches, RowLimits
 from tenure.backends.tables.postgres.wait import RowWaiter
 from tenure.backends.tables.protocol import Finding
 from tenure.backends.tables.row_batches import Reaping
@@ -50,8 +49,9 @@ class PostgresTable:
         self._database = database
         self._is_owner = is_owner
         self._bound_table = BoundTable(database, spec)
-        self._batch_limit = BatchLimit(database.address.timeout)
-        self._rows = RowIsolation(PostgresRowBatches(self._bound_table, self._batch_limit), spec.display_name)
+        timeout = BATCH_FRACTION * database.address.timeout
+        self._limits = RowLimits(timeout)
+        self._rows = RowIsolation(PostgresRowBatches(self._bound_table, self._limits, timeout), spec.display_name)
         self._waiter = RowWaiter(self._bound_table, self._rows.avoided_keys)
 
     def claim(self, request: ClaimRequest) -> Claimed:
@@ -93,7 +93,7 @@ class PostgresTable:
     def find(self, query: Query) -> Page:
         if query.ids is not None:
             return read.find(self._bound_table, query)
-        return self._batch_limit.run(query, partial(read.find, self._bound_table), lambda page: len(page.jobs))
+        return self._limits.claims.run(query, partial(read.find, self._bound_table), lambda page: len(page.jobs))
 
     def stats(self) -> Stats:
         return read.stats(self._bound_table)

@@ -71,7 +71,7 @@ def _extend(write: WriteTransaction, layout: Layout, extension: Extension) -> Ho
         stored.key, leased_until=layout.encode_timestamp(Role.LEASED_UNTIL, leased_until), record=record.to_json()
     )
     if not changed_row(write.execute(fill_statement(layout, "extend", "extend"), values)):
-        return HoldStatus.LOST
+        return HoldStatus.REJECTED
     return HoldStatus.CANCEL_REQUESTED if record.cancel_requested else HoldStatus.HELD
 
 

@@ -12,11 +12,15 @@ from tenure.core.operations import LARGEST_BATCH, ClaimRequest, Extension, HoldS
 
 
 class SQLiteRowBatches:
-    settle_limit = LARGEST_BATCH
+    claim_limit = settle_limit = extend_limit = LARGEST_BATCH
     reap_limit = SWEEP
 
     def __init__(self, bound_table: BoundTable) -> None:
         self._bound_table = bound_table
+
+    @property
+    def patient(self) -> "SQLiteRowBatches":
+        return self
 
     def id_of(self, key: KeyValues) -> str:
         return id_of(key)

@@ -16,7 +16,7 @@ from tenure.backends.tables.sqlite.rows import StoredRow, find_claim, first_keys
 from tenure.backends.tables.sqlite.sql_templates import fill_statement
 from tenure.core import checks
 from tenure.core.job import FINISHED, Ending, Outcome, State
-from tenure.core.operations import Reaped, Settled, Settlement
+from tenure.core.operations import Reaped, Settled, Settlement, Unsettled
 from tenure.core.table.spec import Role
 from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is_exhausted, next_state
 
@@ -114,15 +114,14 @@ def _reap(
     return Reaped(id=stored.id, state=state, worker=worker, fence=stored.fence)
 
 
-def _settle(write: WriteTransaction, layout: Layout, settlement: Settlement) -> bool:
+def _settle(write: WriteTransaction, layout: Layout, settlement: Settlement) -> Settled:
     stored = find_claim(write, layout, settlement.hold.id)
     if stored is None:
         return False
     if not stored.is_held_by(settlement.hold):
         return _has_landed_before(stored, settlement)
-    if settlement.state is State.COMPLETED:
-        return _complete(write, layout, stored, settlement)
-    return _end_for_holder(write, layout, stored, settlement)
+    end = _complete if settlement.state is State.COMPLETED else _end_for_holder
+    return end(write, layout, stored, settlement) or Unsettled(NO_EFFECT)
 
 
 def _has_landed_before(stored: StoredRow, settlement: Settlement) -> bool:
