@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from tenure.core.payload import MAX_DEPTH, MAX_JSON_BYTES, decode, decode_or_text, encode_payload, encode_result
+from tenure.core.payload import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_JSON_BYTES,
+    decode,
+    decode_or_text,
+    encode_payload,
+    encode_result,
+)
 from tenure.errors import InvalidPayload
+from tenure.testing.conformance.building import limit_of_digits
 
 
 def nested(depth: int) -> Any:
@@ -74,6 +83,20 @@ def test_a_value_that_holds_itself_is_refused() -> None:
 
     with pytest.raises(InvalidPayload, match="Circular"):
         encode_payload(payload)
+
+
+@pytest.mark.parametrize("limit", [MAX_DIGITS, 0])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_that_other_processes_cannot_read_is_refused(limit: int, sign: int) -> None:
+    refusal = r"payload\['a'\]\[1\] is an integer of more than 4,300 digits"
+
+    with limit_of_digits(limit), pytest.raises(InvalidPayload, match=refusal):
+        encode_payload({"a": [0, sign * 10**MAX_DIGITS], "b": 1})
+
+
+@pytest.mark.parametrize("value", [10**MAX_DIGITS - 1, "9" * 2 * MAX_DIGITS])
+def test_the_longest_integer_and_a_longer_text_of_digits_are_kept(value: object) -> None:
+    assert decode(encode_payload({"a": value})) == {"a": value}
 
 
 def test_text_that_spells_out_an_escape_is_kept() -> None:

@@ -79,6 +79,7 @@ CONNECTION_TESTS = [
 ]
 CLIENT_TESTS = [
     *PYTEST,
+    "tests/core/test_payload.py",
     "tests/jobs",
     "tests/worker/test_neighbours.py",
     *TRANSACTION_TESTS,
@@ -447,6 +448,7 @@ CLIENT_GUARDS = [
     Guard("progress does not hasten a retry", "client/keeper.py", "            if lease.was_extended:\n", "            if True:\n"),
     Guard("progress does not hasten the retry of a failed request", "client/keeper.py", "                    lease.status = None\n", ""),
     Guard("a blocked lease that is lost tells why", "client/keeper.py", "time{why}", "time"),
+    Guard("an integer that others cannot read is refused", "core/payload.py", "        elif isinstance(part, int) and not -_FIRST_LONG_INTEGER < part < _FIRST_LONG_INTEGER:\n", "        elif False:\n"),
     Guard("a settlement of a locked job is sent again", "client/settling.py", "    while BUSY in settled and next(pauses, False):\n", "    while False:\n"),
     Guard("a failed retry keeps the known results of settlements", "client/settling.py", "            if len(busy) == len(settlements):\n                raise\n", "            raise\n"),
     Guard("a failed retry without known results is an outage", "client/settling.py", "            if len(busy) == len(settlements):\n                raise\n", ""),

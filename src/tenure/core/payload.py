@@ -1,12 +1,14 @@
 """Encode payloads and results as JSON text.
 
 A store keeps the text unchanged and never parses it, so every store returns the same value. Values that some store
-would change or reject raise `InvalidPayload`: NaN and infinities, NUL, lone surrogates, keys that are not strings.
+would change or reject raise `InvalidPayload`: NaN and infinities, NUL, lone surrogates, keys that are not strings,
+integers that another Python process cannot read.
 """
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from tenure.core import checks
@@ -18,10 +20,13 @@ MAX_JSON_BYTES = 256 * 1024
 MAX_DEPTH = 100
 """Limit of nested lists and objects, within that of every JSON parser."""
 
+MAX_DIGITS = 4_300
+"""Limit of the digits of an integer: by default, Python reads no longer ones, whatever the limit of this process."""
 
 MAX_PARTS_SEARCHED = 10_000
 """Number of parts of a value that are searched for the invalid one."""
 
+_FIRST_LONG_INTEGER = 10**MAX_DIGITS
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder()
 _WHITESPACE = " \t\n\r"
@@ -73,6 +78,8 @@ def encode(value: object, subject: str) -> str:
     except UnicodeEncodeError as exc:
         raise InvalidPayload(f"the {subject} has a lone surrogate, which is not valid text: {exc.reason}") from None
     except (TypeError, ValueError, RecursionError) as exc:
+        # Without end in a value that contains itself.
+        _reject_long_integers(islice(_named_parts(value, subject), MAX_PARTS_SEARCHED))
         raise InvalidPayload(f"the {subject} is not JSON: {exc}{_locate_invalid(value, subject)}") from None
     _reject_invalid_parts(value, subject)
     # Search the encoded text first, which is fast. The second test excludes a string that spells out the escape.
@@ -91,6 +98,17 @@ def _reject_invalid_parts(value: object, subject: str) -> None:
                     raise InvalidPayload(
                         f"the {subject} has the key {key!r}; the keys of a JSON object must be strings"
                     )
+        elif isinstance(part, int) and not -_FIRST_LONG_INTEGER < part < _FIRST_LONG_INTEGER:
+            _reject_long_integers(_named_parts(value, subject))
+
+
+def _reject_long_integers(named_parts: Iterable[tuple[str, Any]]) -> None:
+    for name, part in named_parts:
+        if isinstance(part, int) and abs(part) >= _FIRST_LONG_INTEGER:
+            raise InvalidPayload(
+                f"{name} is an integer of more than {MAX_DIGITS:,} digits, which Python does not read by default; "
+                "pass it as a string"
+            )
 
 
 def _parts(value: object) -> Iterator[tuple[int, Any]]:
@@ -105,18 +123,23 @@ def _parts(value: object) -> Iterator[tuple[int, Any]]:
             pending.extend((depth + 1, each) for each in part)
 
 
-def _locate_invalid(value: object, subject: str) -> str:
-    """Return the path of the first part that is not valid JSON, or an empty string if the search does not find it."""
-    pending = [(subject, value)]
-    for _ in range(MAX_PARTS_SEARCHED):
-        if not pending:
-            break
+def _named_parts(value: object, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the value and all nested values, with their paths."""
+    pending = [(name, value)]
+    while pending:
         name, part = pending.pop()
+        yield name, part
         if isinstance(part, dict):
             pending.extend((f"{name}[{key!r}]", each) for key, each in part.items())
         elif isinstance(part, list | tuple):
             pending.extend((f"{name}[{at}]", each) for at, each in enumerate(part))
-        elif not isinstance(part, str | int | float | None) or (isinstance(part, float) and not math.isfinite(part)):
+
+
+def _locate_invalid(value: object, subject: str) -> str:
+    """Return the path of the first part that is not valid JSON, or an empty string if the search does not find it."""
+    for name, part in islice(_named_parts(value, subject), MAX_PARTS_SEARCHED):
+        is_valid = part is None or isinstance(part, dict | list | tuple | str | int | float)
+        if not is_valid or (isinstance(part, float) and not math.isfinite(part)):
             return f"; see {name}, which is {checks.short_repr(part)}"
     return ""
 

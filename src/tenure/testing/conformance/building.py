@@ -1,6 +1,8 @@
 """Helpers of the tests: build requests and settlements, claim and read jobs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
@@ -24,6 +26,17 @@ _numbers = count()
 
 def no_jitter() -> float:
     return 1.0
+
+
+@contextmanager
+def limit_of_digits(limit: int) -> Iterator[None]:
+    """Let Python convert integers of at most `limit` digits (640 or more); 0 means of any length."""
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(limit)
+    try:
+        yield
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 def token() -> str:
