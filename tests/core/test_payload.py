@@ -14,8 +14,10 @@ from tenure.core.payload import (
     MAX_JSON_BYTES,
     decode,
     decode_or_text,
+    decode_response,
     encode_payload,
     encode_result,
+    unreadable_reason,
 )
 from tenure.errors import InvalidPayload
 from tenure.testing.conformance.building import limit_of_digits
@@ -131,8 +133,35 @@ def test_text_that_python_cannot_decode_is_returned_unchanged(text: str) -> None
     assert decode_or_text(text) == text
 
 
+@pytest.mark.parametrize(("payload", "reason"), [("{", "Expecting property name"), ([], "it is not a JSON object")])
+def test_the_reason_why_a_payload_is_not_a_dict_is_told(payload: object, reason: str) -> None:
+    assert unreadable_reason(payload).startswith(reason)
+
+
 def test_text_that_python_can_decode_is_decoded() -> None:
     assert decode_or_text('{"a": 1}') == {"a": 1}
+
+
+UNREADABLE = ["9" * 5_000, f'{{"a": {"[" * 100_000}{"]" * 100_000}}}', '{"a": "\udcff", "b": 1e}', '{"}": [[nope]]}']
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_a_part_of_a_response_that_python_cannot_decode_is_text_and_costs_the_rest_nothing(text: str) -> None:
+    response = f'[1, [["],[", {text} , {{"a": ["\\\\", "\\"[,"]}}], []]]'
+
+    found = decode_response(response.encode(errors="surrogateescape"), 3)
+
+    assert found == [1, [["],[", text, {"a": ["\\", '"[,']}], []]]
+
+
+def test_a_list_that_python_cannot_decode_is_text_as_a_whole() -> None:
+    text = f"[1, {'9' * 5_000}]"
+
+    assert decode_response(f"[[2, {text}]]".encode(), 2) == [[2, text]]
+
+
+def test_a_response_that_is_no_list_is_text() -> None:
+    assert decode_response(b"none", 2) == "none"
 
 
 @pytest.mark.parametrize("result", [None, 0, "", [], {"a": 1}, False])

@@ -171,6 +171,7 @@ compare(open_pair, examples=150, steps=50)
 
 
 GUARDS = [
+    Guard("a payload that Python cannot read is text", "record.py", "            decode_or_text(record.payload),\n", "            __import__('json').loads(record.payload),\n"),
     Guard("fence", "record.py", "self.fence == hold.fence and ", ""),
     Guard("token", "record.py", " and self.token == hold.token\n\n    def landed_before", "\n\n    def landed_before"),
     Guard("state", "record.py", "return self.state is State.RUNNING and self.fence", "return self.fence"),
@@ -255,6 +256,9 @@ GUARDS = [
 ]  # fmt: skip
 
 SQLITE_GUARDS = [
+    Guard("a payload that Python cannot read is text", "rows.py", "    return decode_or_text(_decode_text(content))\n", "    return json.loads(_decode_text(content))\n"),
+    Guard("a payload that is not UTF-8 is read", "rows.py", 'content.decode(errors="surrogateescape")', "content.decode()"),
+    Guard("labels that are not JSON are none", "rows.py", "    return found if isinstance(found, dict) else {}\n", "    return found\n"),
     Guard("fence", "settle.py", "job.fence == hold.fence and ", ""),
     Guard("token", "settle.py", " and job.token == hold.token\n", "\n"),
     Guard("state", "settle.py", "job.state == RUNNING and ", ""),
@@ -449,6 +453,8 @@ CLIENT_GUARDS = [
     Guard("progress does not hasten the retry of a failed request", "client/keeper.py", "                    lease.status = None\n", ""),
     Guard("a blocked lease that is lost tells why", "client/keeper.py", "time{why}", "time"),
     Guard("an integer that others cannot read is refused", "core/payload.py", "        elif isinstance(part, int) and not -_FIRST_LONG_INTEGER < part < _FIRST_LONG_INTEGER:\n", "        elif False:\n"),
+    Guard("an unreadable part of a response costs the rest nothing", "core/payload.py", "    if value is not text or not levels or ", "    if True or "),
+    Guard("a list is split no deeper than the payloads", "core/payload.py", "value is not text or not levels or not", "value is not text or not"),
     Guard("a settlement of a locked job is sent again", "client/settling.py", "    while BUSY in settled and next(pauses, False):\n", "    while False:\n"),
     Guard("a failed retry keeps the known results of settlements", "client/settling.py", "            if len(busy) == len(settlements):\n                raise\n", "            raise\n"),
     Guard("a failed retry without known results is an outage", "client/settling.py", "            if len(busy) == len(settlements):\n                raise\n", ""),

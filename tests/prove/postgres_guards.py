@@ -3,6 +3,7 @@
 from tests.prove.guard import Guard
 
 POSTGRES_GUARDS = [
+    Guard("a payload that Python cannot read is text", "pipeline.py", "decode_response(value, DEEPEST_PAYLOAD)", "__import__('json').loads(value)"),
     Guard("fence (complete)", "settle.sql", "  where job.state = 'running' and job.fence = requested.fence and job.token = requested.token\n),\ncompleted", "  where job.state = 'running' and job.token = requested.token\n),\ncompleted"),
     Guard("token (complete)", "settle.sql", "  where job.state = 'running' and job.fence = requested.fence and job.token = requested.token\n),\ncompleted", "  where job.state = 'running' and job.fence = requested.fence\n),\ncompleted"),
     Guard("fence (end)", "settle.sql", "  where job.state = 'running' and job.fence = requested.fence and job.token = requested.token\n),\n{end}", "  where job.state = 'running' and job.token = requested.token\n),\n{end}"),

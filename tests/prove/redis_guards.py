@@ -3,6 +3,7 @@
 from tests.prove.guard import Guard
 
 REDIS_GUARDS = [
+    Guard("a payload that Python cannot read is text", "rows.py", "decode_response(response, PAYLOAD_LEVEL)", "json.loads(response)"),
     Guard("fence", "parts/settling.lua", " == STATE.running and job.fence == fence and job.token == token\nend", " == STATE.running and job.token == token\nend"),
     Guard("token", "parts/settling.lua", " == STATE.running and job.fence == fence and job.token == token\nend", " == STATE.running and job.fence == fence\nend"),
     Guard("state of a holder", "parts/settling.lua", "return job and job.state == STATE.running and ", "return job and "),

@@ -3,6 +3,7 @@
 from tests.prove.guard import Guard
 
 WORKER_GUARDS = [
+    Guard("a payload that cannot be read fails its job for good", "tasks/arguments.py", "            raise Fail(\n", "            raise InvalidPayload(\n"),
     Guard("a claim that was cut found no end", "worker/work_source.py", " or claimed.is_cut", ""),
     Guard("no more jobs run than the concurrency", "worker/run_queue.py", "            free = min(self.concurrency - len(self.running), len(self.buffered))\n", "            free = len(self.buffered)\n"),
     Guard("a run that was withdrawn does not begin", "worker/run_queue.py", "            if run not in self._submitted:\n                return False\n            self._submitted.remove(run)\n", "            self._submitted.discard(run)\n"),

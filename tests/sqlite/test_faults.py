@@ -16,7 +16,7 @@ import tenure
 from tenure.backends.sqlite import SQLite
 from tenure.core.job import NewJob
 from tenure.core.operations import Query
-from tenure.testing.conformance.building import build_completion, ids_of, settle, take, take_one
+from tenure.testing.conformance.building import build_completion, build_retry, ids_of, settle, take, take_one
 from tenure.testing.conformance.racing import run_concurrently
 
 
@@ -301,3 +301,41 @@ def test_an_interrupted_operation_is_undone_and_the_next_one_works(path: Path) -
     assert stored(store) == ["another's", "second"]
     store.close()
     other.close()
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+PAYLOAD = "update tenure_payloads set payload = cast(? as text) where job = 2"
+DAMAGE = {
+    "payload that is not UTF-8": (PAYLOAD, b'{"\xff', '{"\udcff'),
+    "payload that is not JSON": (PAYLOAD, b"none", "none"),
+    "payload that is very deep": (PAYLOAD, DEEP.encode(), DEEP),
+    "meta that is not UTF-8": (
+        "update tenure_jobs set meta = cast(? as text) where sequence = 2",
+        b"\xff",
+        {"text": "x"},
+    ),
+    "error that is not UTF-8": (
+        "update tenure_history set error = cast(? as text) where job = 2",
+        b"\xff",
+        {"text": "x"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_job_that_other_code_has_damaged_is_claimed_and_found_beside_its_neighbours(path: Path, kind: str) -> None:
+    statement, content, payload = DAMAGE[kind]
+    with closing(SQLite(path)) as store:
+        store.enqueue([NewJob("work", {"text": "x"}, meta={"a": "b"}).record(str(number)) for number in range(3)])
+        for taken in take(store, limit=3):
+            settle(store, build_retry(taken, delay=0, why="broken"))
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(statement, (content,))
+
+        claimed = [taken.job for taken in take(store, limit=3)]
+
+        assert ids_of(claimed) == ["0", "1", "2"]
+        assert [job.payload for job in claimed] == [{"text": "x"}, payload, {"text": "x"}]
+        assert [job.meta for job in claimed] == [{"a": "b"}, {} if "meta" in kind else {"a": "b"}, {"a": "b"}]
+        assert [job.attempts for job in claimed] == [2, 2, 2]
+        assert store.find(Query(newest_first=False)).jobs == claimed

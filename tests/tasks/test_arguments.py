@@ -92,6 +92,15 @@ def test_annotated_values_are_written_as_json_and_come_back() -> None:
     assert payload == {"day": "2024-02-29", "colors": ["red"]}
 
 
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [("{", "Expecting property name"), ([], "it is not a JSON object"), (None, "Expecting value")],
+)
+def test_a_payload_that_is_no_object_fails_the_job_for_good(payload: Any, reason: str) -> None:
+    with pytest.raises(Fail, match=f"the payload cannot be read: {reason}"):
+        REMIND.decode_call(payload)
+
+
 def test_a_value_that_does_not_fit_its_annotation_is_not_stored() -> None:
     reason = r"argument 'day' of remind is annotated date, but the value is 'soon': 'soon' is not date"
 

@@ -12,6 +12,7 @@ import pytest
 
 import tenure.testing
 from tenure.core.job import Outcome
+from tenure.testing.conformance.building import FEWEST_DIGITS, limit_of_digits
 from tests.worker.looking import DEADLINE, job_of, outcomes, until
 
 
@@ -288,6 +289,22 @@ def test_a_payload_that_does_not_fit_is_a_failure_and_is_not_logged(
     assert "'nmae'" in job_of(jobs, id).errors[0]
     assert "secret" not in caplog.text
     assert "the payload or the result does not match the annotations; see the errors of the job" in caplog.text
+
+
+def test_a_payload_that_python_cannot_read_fails_its_job_for_good_and_no_other(
+    jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    @jobs.task(max_attempts=3)
+    def greet(name: int) -> None: ...
+
+    ids = [greet.enqueue(1), greet.enqueue(10**FEWEST_DIGITS), greet.enqueue(2)]
+    with limit_of_digits(FEWEST_DIGITS):
+        jobs.work(drain=True)
+
+    assert [job_of(jobs, id).state for id in ids] == ["completed", "failed", "completed"]
+    (error,) = job_of(jobs, ids[1]).errors
+    assert error.startswith("the payload cannot be read: Exceeds the limit (640 digits)")
+    assert f"job {ids[1]} (greet) failed permanently" in caplog.text
 
 
 def test_a_task_that_is_not_async_but_returns_a_coroutine_fails(jobs: tenure.Jobs) -> None:

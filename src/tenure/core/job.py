@@ -153,6 +153,7 @@ def check_timeout(value: object) -> float | None:
 class Job:
     """A job as read from the store: an immutable snapshot.
 
+    A payload or result that Python cannot read, such as one that other code has damaged, is its text instead.
     `worker` is the holder of a running job, and the worker that completed a completed job. `started_at` is the time of
     the last claim. `attempts` counts claims, except snoozed and released ones; `crashes` counts expired leases.
     """

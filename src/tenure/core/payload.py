@@ -7,6 +7,7 @@ integers that another Python process cannot read.
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -30,6 +31,7 @@ _FIRST_LONG_INTEGER = 10**MAX_DIGITS
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder()
 _WHITESPACE = " \t\n\r"
+_JSON_MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]')
 
 
 def encode_payload(payload: Mapping[str, Any]) -> str:
@@ -70,6 +72,26 @@ def decode_or_text(text: str) -> Any:
         return text
 
 
+def decode_response(content: bytes, levels: int) -> Any:
+    """Decode the response of a server: JSON, with payloads and results that many levels deep in its lists.
+
+    A payload or result that Python cannot decode is returned as text, and costs the rest nothing.
+    """
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return _decode_parts(content.decode(errors="surrogateescape"), levels)
+
+
+def unreadable_reason(payload: object) -> str:
+    """Return why a stored payload is not a dict."""
+    try:
+        decode(str(payload))
+    except (ValueError, RecursionError) as exc:
+        return str(exc)
+    return "it is not a JSON object"
+
+
 def encode(value: object, subject: str) -> str:
     """Encode a value as compact JSON; raise `InvalidPayload`, which names the invalid part."""
     try:
@@ -86,6 +108,28 @@ def encode(value: object, subject: str) -> str:
     if "\\u0000" in text and "\0" in "".join(_strings(value)):
         raise InvalidPayload(f"the {subject} has a NUL character, which not every store can keep")
     return text
+
+
+def _decode_parts(text: str, levels: int) -> Any:
+    """Decode a value; if Python cannot, decode the elements of a list one by one, down to this number of levels."""
+    value = decode_or_text(text)
+    if value is not text or not levels or not text.startswith("["):
+        return value
+    return [_decode_parts(element, levels - 1) for element in _split_list(text)]
+
+
+def _split_list(text: str) -> Iterator[str]:
+    """Yield the texts of the elements of a JSON list."""
+    start = level = 0
+    for mark in _JSON_MARK.finditer(text):
+        if mark[0] in {"[", "{"}:
+            level += 1
+            start = start or mark.end()
+        elif mark[0] in {"]", "}"}:
+            level -= 1
+        if (mark[0] == "," and level == 1) or level == 0:
+            yield text[start : mark.start()].strip(_WHITESPACE)
+            start = mark.end()
 
 
 def _reject_invalid_parts(value: object, subject: str) -> None:

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any, get_args, get_origin
 
 from tenure.core import checks
-from tenure.core.answers import Answer
+from tenure.core.answers import Answer, Fail
+from tenure.core.payload import unreadable_reason
 from tenure.errors import ConfigurationError, InvalidPayload
 from tenure.tasks.codecs.annotations import UndefinedName, format_annotation, resolve_hints
 from tenure.tasks.codecs.codec import Codec
@@ -87,10 +88,18 @@ class Arguments:
         return given
 
     def decode_call(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments of the call that a payload describes."""
+        """Return the keyword arguments of the call that a payload describes.
+
+        A payload that cannot be read fails the job for good: another attempt reads the same text.
+        """
         if not self._is_resolved:
             self.resolve()
-        keys = payload.keys()
+        try:
+            keys = payload.keys()
+        except AttributeError:
+            raise Fail(
+                f"the payload cannot be read: {unreadable_reason(payload)}; enqueue a new job in place of this one"
+            ) from None
         if not self._required <= keys <= self._known:
             raise self._payload_mismatch_error(payload)
         if not self._codecs:

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from tenure.core.job import FINISHED, HISTORY_KEPT, Ending, Job, JobRecord, Outcome, Progress, State, build_job
 from tenure.core.operations import ClaimRequest, Extension, Hold, Settlement, WorkerInfo
-from tenure.core.payload import decode
+from tenure.core.payload import decode_or_text
 from tenure.core.transitions import RULES, apply_cancel_request, expiry_note, is_exhausted, next_state
 
 
@@ -126,7 +126,7 @@ class StoredJob:
         return build_job(
             record.id,
             record.type,
-            decode(record.payload),
+            decode_or_text(record.payload),
             record.queue,
             record.key,
             record.priority,
@@ -142,7 +142,7 @@ class StoredJob:
             self.leased_until,
             self.progress,
             self.cancel_requested,
-            None if self.result is None else decode(self.result),
+            None if self.result is None else decode_or_text(self.result),
             self.result_dropped,
             self.history,
             self.history_dropped,

@@ -5,7 +5,6 @@ statement. A connection prepares a statement on first use, since planning takes 
 pooler that does not track prepared statements, statements are not prepared.
 """
 
-import json
 import select
 import time
 from collections.abc import Mapping, Sequence
@@ -18,10 +17,14 @@ from psycopg import pq
 
 from tenure.backends.postgres.encoding import Value, encode
 from tenure.backends.postgres.statements import Statement, make_statement
+from tenure.core.payload import decode_response
 
 BEGIN = make_statement("begin isolation level read committed read write")
 COMMIT = make_statement("commit")
 ROLLBACK = make_statement("rollback")
+
+DEEPEST_PAYLOAD = 3
+"""A claim returns the columns of the claimed jobs, find returns rows: a list in a list in the list of the result."""
 
 READABLE = select.POLLIN | select.POLLPRI
 
@@ -213,4 +216,4 @@ def _parse_result(result: pq.abc.PGresult) -> Any:
     if result.ntuples == 0:
         return None
     value = result.get_value(0, 0)
-    return None if value is None else json.loads(value)
+    return None if value is None else decode_response(value, DEEPEST_PAYLOAD)

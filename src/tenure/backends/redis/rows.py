@@ -7,10 +7,14 @@ from tenure.backends.redis.encoding import decode_optional_timestamp, decode_tim
 from tenure.core.fast_dataclass import fast_constructor
 from tenure.core.job import GREATEST_PRIORITY, Ending, Job, Outcome, Progress, State, build_job
 from tenure.core.operations import WorkerInfo
+from tenure.core.payload import decode_response
 
 STATES = (State.QUEUED, State.RUNNING, State.COMPLETED, State.FAILED, State.CANCELLED)
 """Indexed by the digit that a row stores."""
 DIGITS = {state: str(digit) for digit, state in enumerate(STATES)}
+
+PAYLOAD_LEVEL = 2
+"""A response is a list of jobs, and a job is a list of fields."""
 
 LOWEST_RANK = 10_000
 """The rank of a job with the greatest priority. The offset gives every rank five digits."""
@@ -25,7 +29,7 @@ def rank_of(priority: int) -> int:
 
 
 def decode_jobs(response: bytes) -> list[Job]:
-    return [_decode_job(*fields) for fields in json.loads(response)]
+    return [_decode_job(*fields) for fields in decode_response(response, PAYLOAD_LEVEL)]
 
 
 def decode_worker(

@@ -8,7 +8,7 @@ from tenure.backends.shared.sql_files import statements
 from tenure.backends.sqlite.timestamps import to_datetime, to_optional_datetime
 from tenure.core.job import Ending, Job, Outcome, Progress, State, build_job
 from tenure.core.operations import WorkerInfo
-from tenure.core.payload import decode
+from tenure.core.payload import decode_or_text
 
 COLUMNS = statements(__package__, "columns")
 JOB = COLUMNS["job"]
@@ -82,11 +82,11 @@ def decode_job(row: SqlRow) -> Job:
         lines,
         _,
     ) = row
-    history = () if lines is None else tuple(_decode_ending(each) for each in json.loads(lines))
+    history = () if lines is None else tuple(_decode_ending(each) for each in json.loads(_decode_text(lines)))
     return build_job(
         id,
         type,
-        decode(payload),
+        _decode_value(payload),
         queue,
         key,
         priority,
@@ -102,11 +102,11 @@ def decode_job(row: SqlRow) -> Job:
         None if leased_until is None else to_datetime(leased_until),
         None if progress is None else decode_progress(progress),
         cancel_requested == 1,
-        None if result is None else decode(result),
+        None if result is None else _decode_value(result),
         result_dropped == 1,
         history,
         endings - len(history),
-        {} if meta is None else decode(meta),
+        {} if meta is None else _decode_meta(meta),
         to_datetime(created_at),
         None if started_at is None else to_datetime(started_at),
         None if finished_at is None else to_datetime(finished_at),
@@ -143,6 +143,20 @@ def decode_progress(text: str) -> Progress:
 def encode_names(names: Sequence[str] | None) -> str | None:
     """Encode names for a statement: a JSON list, or None for all."""
     return None if names is None else json.dumps(names)
+
+
+def _decode_value(content: bytes) -> Any:
+    return decode_or_text(_decode_text(content))
+
+
+def _decode_meta(content: bytes) -> dict[str, str]:
+    """Decode the labels of a job. Damaged ones count as none."""
+    found = _decode_value(content)
+    return found if isinstance(found, dict) else {}
+
+
+def _decode_text(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
 
 
 def _decode_ending(line: Sequence[Any]) -> Ending:

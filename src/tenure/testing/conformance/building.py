@@ -21,6 +21,9 @@ GivenJobs = Callable[[int], list[str]]
 BACKOFF = Backoff(first=10, factor=2, cap=100)
 """With `no_jitter`: 10 seconds after the first attempt, 20 seconds after the second."""
 
+FEWEST_DIGITS = 640
+"""The shortest limit of the digits of an integer that Python accepts."""
+
 _numbers = count()
 
 
@@ -30,7 +33,7 @@ def no_jitter() -> float:
 
 @contextmanager
 def limit_of_digits(limit: int) -> Iterator[None]:
-    """Let Python convert integers of at most `limit` digits (640 or more); 0 means of any length."""
+    """Let Python convert integers of at most `limit` digits; 0 means of any length."""
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(limit)
     try:

@@ -2,21 +2,27 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tenure.backends.protocol import Claiming
 from tenure.core.job import State
-from tenure.core.operations import Extension, Hold, HoldStatus, Move
+from tenure.core.operations import Extension, Hold, HoldStatus, Move, Query
+from tenure.core.payload import encode_result
 from tenure.testing import Clock
 from tenure.testing.conformance.building import (
+    FEWEST_DIGITS,
     GivenJobs,
     build_completion,
     build_failure,
     build_snooze,
     job_of,
+    limit_of_digits,
     take,
     take_one,
 )
 
 UNKNOWN = Hold(id="4711", fence=1, token="unknown")
+LONG = 10**FEWEST_DIGITS
 IMPOSSIBLE = Hold(id="no key of any table", fence=1, token="unknown")
 
 
@@ -80,3 +86,17 @@ def test_expired_jobs_are_reaped_beside_a_live_one(store: Claiming, given_jobs: 
 
     assert [each.state for each in reaped] == [State.QUEUED, State.QUEUED]
     assert job_of(store, live.id).state is State.RUNNING
+
+
+@pytest.mark.parametrize("result", [{"n": LONG}, [1, [LONG]], LONG], ids=["object", "list", "number"])
+def test_a_result_that_python_cannot_read_is_found_as_text_beside_its_neighbours(
+    store: Claiming, given_jobs: GivenJobs, result: object
+) -> None:
+    given_jobs(2)
+    first, second = take(store, limit=2)
+    store.settle([build_completion(first, result), build_completion(second, [1, {}])])
+
+    with limit_of_digits(FEWEST_DIGITS):
+        found = {each.id: each.result for each in store.find(Query()).jobs}
+
+    assert found == {first.id: encode_result(result), second.id: [1, {}]}

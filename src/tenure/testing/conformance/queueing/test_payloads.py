@@ -4,11 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenure.backends.protocol import Backend
+from tenure.core.job import State
+from tenure.core.operations import Query
+from tenure.core.payload import encode_payload
 from tenure.testing.conformance.building import (
+    FEWEST_DIGITS,
     build_completion,
+    build_failure,
     build_record,
     ids_of,
     job_of,
+    limit_of_digits,
+    request,
+    settle,
     settle_each,
     take,
     take_each,
@@ -27,6 +35,13 @@ PAYLOADS: dict[str, dict[str, Any]] = {
     "text that looks like code": {"x": "'; drop table jobs; --", "y": "${1} %s {} \x1f"},
     "large": {"text": "x" * 250_000},
 }
+UNREADABLE: dict[str, dict[str, Any]] = {
+    "before": {"text": 'a "[quoted\\\\" ,text]'},
+    "long": {"list": [{"n": 10**FEWEST_DIGITS}], "text": "],[\\"},
+    "behind": {"list": [1, {}]},
+}
+"""Payloads, of which Python cannot read one while its limit is `FEWEST_DIGITS`."""
+UNREADABLE_FOUND = {**UNREADABLE, "long": encode_payload(UNREADABLE["long"])}
 NAMES = ["with space", "ümläut", "a:b{c}/d", "'; drop table jobs; --", "%", "_", "x" * 200]
 
 
@@ -102,3 +117,38 @@ def test_names_may_be_any_printable_text(store: Backend) -> None:
     assert {name: (job.id, job.type, job.queue, job.key, job.worker) for name, job in jobs.items()} == {
         name: (name,) * 5 for name in NAMES
     }
+
+
+def test_a_payload_that_python_cannot_read_is_claimed_as_text_beside_its_neighbours(store: Backend) -> None:
+    store.enqueue([build_record(id=name, payload=payload) for name, payload in UNREADABLE.items()])
+    claim = request(limit=9)
+
+    with limit_of_digits(FEWEST_DIGITS):
+        claimed = store.claim(claim).jobs
+        claimed_again = store.claim(claim).jobs
+
+    assert {each.id: each.payload for each in claimed} == UNREADABLE_FOUND
+    assert claimed_again == claimed
+
+
+def test_a_payload_that_python_cannot_read_is_found_as_text_beside_its_neighbours(store: Backend) -> None:
+    store.enqueue([build_record(id=name, payload=payload) for name, payload in UNREADABLE.items()])
+
+    with limit_of_digits(FEWEST_DIGITS):
+        found = store.find(Query()).jobs
+        outlook = store.explain("long", None, None)
+
+    assert {each.id: each.payload for each in found} == UNREADABLE_FOUND
+    assert outlook is not None
+    assert outlook.job.payload == UNREADABLE_FOUND["long"]
+
+
+def test_a_job_whose_payload_python_cannot_read_is_settled(store: Backend) -> None:
+    store.enqueue([build_record(id="long", payload=UNREADABLE["long"])])
+
+    with limit_of_digits(FEWEST_DIGITS):
+        settled = settle(store, build_failure(take_one(store), final=True))
+        found = job_of(store, "long")
+
+    assert settled
+    assert (found.state, found.payload) == (State.FAILED, UNREADABLE_FOUND["long"])
