@@ -244,3 +244,20 @@ def test_a_companion_that_is_missing_has_orphans_or_completed_rows_still_chosen_
         assert told(found) == [(Severity.WARNING, "where"), (Severity.NOTE, "sidecar")]
         assert "does not make the condition false" in found[0].text
         assert table.check() == []
+
+
+def test_text_that_is_not_utf_8_is_told_and_does_not_end_the_check(path: Path) -> None:
+    given_orders(path, "pending", "pending", "pending")
+    columns = {"state": "status", "created_at": "created_at"}
+
+    found = examined(
+        path,
+        "update orders set created_at = cast(x'ff' as text) where id = 1",
+        "update orders set status = cast(x'ff' as text) where id = 2",
+        columns=columns,
+    )
+
+    assert [(each.about, each.text.partition(";")[0]) for each in found] == [
+        ("state", r"1 row (such as 2) has '\udcff', which is not a state value"),
+        ("column created_at", "1 row (such as 1) has a value in 'created_at' that is not a timestamp"),
+    ]

@@ -17,7 +17,7 @@ from tenure.backends.tables.sqlite.catalogue import read_triggers
 from tenure.backends.tables.sqlite.column_checks import MIGRATE_REMEDY, check_conditions, read_layout
 from tenure.backends.tables.sqlite.indexes import duplicates_query, missing_indexes
 from tenure.backends.tables.sqlite.layout import Layout
-from tenure.backends.tables.sqlite.sql_templates import fill_statement, table_aliases
+from tenure.backends.tables.sqlite.sql_templates import fill_statement, moment_expression, table_aliases
 from tenure.backends.tables.sqlite.storage_formats import timestamp_format
 from tenure.backends.tables.sqlite.triggers import missing_triggers
 from tenure.core.job import FINISHED, State
@@ -182,7 +182,8 @@ def _check_values(db: sqlite3.Connection, layout: Layout) -> Iterator[Finding]:
         name = layout.spec.columns.get(role)
         if name is None:
             continue
-        number, id = _query(db, layout, "unreadable moments", its_moment=f"{row}.{quote_identifier(name)}")[0]
+        column = f"{row}.{quote_identifier(name)}"
+        number, id = _query(db, layout, "unreadable moments", its_moment=column, its_time=moment_expression(column))[0]
         if number:
             yield _finding(
                 Severity.WARNING,

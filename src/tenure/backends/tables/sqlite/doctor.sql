@@ -58,7 +58,7 @@ select count(*), min(id)
 from (
   select {example} as id
   from {held_rows}
-  where {its_moment} is not null and tenure_moment({its_moment}) is null
+  where {its_moment} is not null and {its_time} is null
   limit :scan
 );
 

@@ -129,10 +129,10 @@ def _role_column(layout: Layout, role: Role) -> str:
 def _comparable_timestamp(layout: Layout, role: Role) -> str:
     """Return the timestamp of a role as comparable text. Columns that only tenure writes are comparable as stored."""
     column = _role_column(layout, role)
-    return _moment_expression(column) if role in layout.spec.columns else column
+    return moment_expression(column) if role in layout.spec.columns else column
 
 
-def _moment_expression(column: str) -> str:
+def moment_expression(column: str) -> str:
     """Return a timestamp of any format as comparable text; null if the value is not a timestamp.
 
     Python cannot read text that is not valid UTF-8, and the function would fail. So it is called only for ASCII.
@@ -168,7 +168,7 @@ def _due_since_expression(layout: Layout) -> str:
         sidecar = quote_identifier(str(layout.spec.sidecar_name))
         run_at = f"(select {run_at} from main.{sidecar} as {kept} where {_same_row_condition(layout)})"  # noqa: S608
     created_at = layout.spec.columns.get(Role.CREATED_AT)
-    created = "null" if created_at is None else _moment_expression(f"{own_name}.{quote_identifier(created_at)}")
+    created = "null" if created_at is None else moment_expression(f"{own_name}.{quote_identifier(created_at)}")
     return f"coalesce({run_at}, {created}, '{format_timestamp(0)}')"
 
 

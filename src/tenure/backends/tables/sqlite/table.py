@@ -20,6 +20,7 @@ from tenure.backends.tables.sqlite import claim, ddl, doctor, read, settle
 from tenure.backends.tables.sqlite import move as move_operations
 from tenure.backends.tables.sqlite.bound_table import BoundTable
 from tenure.backends.tables.sqlite.column_checks import read_layout
+from tenure.backends.tables.sqlite.decoding import read_tolerantly
 from tenure.backends.tables.sqlite.layout import Layout
 from tenure.backends.tables.sqlite.printable_sql import printable_sql
 from tenure.backends.tables.sqlite.row_batches import SQLiteRowBatches
@@ -141,7 +142,7 @@ class SQLiteTable:
 
     def check(self) -> list[Finding]:
         with self._database.read_transaction() as (db, now):
-            return doctor.check(db, self.spec, now)
+            return read_tolerantly(db, lambda: doctor.check(db, self.spec, now))
 
     def close(self) -> None:
         self._closing.set()
