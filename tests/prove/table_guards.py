@@ -108,6 +108,8 @@ TABLE_SQLITE_GUARDS = [
     Guard("a record is stored as valid text", "record.py", 'checks.replace_unstorable(json.dumps(kept, ensure_ascii=False, separators=(",", ":")))', 'json.dumps(kept, ensure_ascii=False, separators=(",", ":"))'),
     Guard("an error is stored as valid text", "record.py", "None if note is None else checks.replace_unstorable(note)", "note"),
     Guard("a counter out of range is read", "rows.py", "int(max(-GREATEST_COUNT, min(value, GREATEST_COUNT)))", "int(value)"),
+    Guard("a unique index compares as the key does", "catalogue.py", '_read_collation(db, table, column) in {"BINARY", collation}', "True"),
+    Guard("a unique index may be stricter than the key", "catalogue.py", 'in {"BINARY", collation}', "in {collation}"),
     Guard("text that is not UTF-8 does not end the check", "table.py", "read_tolerantly(db, lambda: doctor.check(db, self.spec, now))", "doctor.check(db, self.spec, now)"),
     Guard("a timestamp that is no valid text is told", "doctor.sql", "{its_time} is null", "tenure_moment({its_moment}) is null"),
     Guard("a timestamp that is no valid text is passed over", "sql_templates.py", "case when {column} glob '*[^' || char(1) || '-~]*' then null else tenure_moment({column}) end", "tenure_moment({column})"),

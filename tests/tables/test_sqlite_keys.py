@@ -1,6 +1,8 @@
 """Keys of every kind, and their ids."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +154,46 @@ def test_a_row_whose_key_cannot_be_named_is_not_claimed_and_stands_in_nobodys_wa
 
         assert ids_of(taken) == ["z"]
         assert table.settle([build_completion(each) for each in taken]) == [True]
+
+
+FOLDING_KEYS = {
+    "column without case": ("id text collate nocase", "orders (id collate binary)"),
+    "column without spaces": ("id text collate rtrim", "orders (id collate nocase)"),
+    "primary key without case": ("id text collate nocase, primary key (id collate binary)", "orders (status, id)"),
+}
+
+
+@pytest.mark.parametrize("kind", FOLDING_KEYS)
+def test_a_key_whose_unique_index_compares_in_another_way_is_refused(path: Path, kind: str) -> None:
+    columns, index = FOLDING_KEYS[kind]
+    execute(path, f"create table orders (status text, {columns})", f"create unique index u on {index}")
+
+    with (
+        opened(path, is_migrated=False, **MAPPED) as table,
+        pytest.raises(ConfigurationError, match="no unique index on id of 'orders' with the collation of the column"),
+    ):
+        take(table)
+
+
+def test_a_key_of_a_collation_of_another_program_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.create_collation("backwards", lambda one, other: (one < other) - (one > other))
+        db.execute("create table orders (id text collate backwards primary key, status text)")
+
+    with opened(path, is_migrated=False, **MAPPED) as table, pytest.raises(ConfigurationError, match="no unique index"):
+        take(table)
+
+
+@pytest.mark.parametrize(
+    ("column", "index"), [("id text", "collate nocase"), ("id text collate nocase", ""), ("id text collate rtrim", "")]
+)
+def test_a_key_whose_unique_index_is_as_strict_as_the_column_is_claimed(path: Path, column: str, index: str) -> None:
+    execute(
+        path,
+        f"create table orders ({column}, status text)",
+        f"create unique index u on orders (id {index})",
+        "insert into orders values ('a', 'pending'), ('b', 'pending')",
+    )
+
+    with opened(path, **MAPPED) as table:
+        assert ids_of(take(table, limit=2)) == ["a", "b"]

@@ -8,10 +8,12 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 
 from tenure.backends.shared.sql_files import statements
 from tenure.core import checks
-from tenure.core.table.spec import TableSpec
+from tenure.core.table.spec import TableSpec, quote_identifier
 from tenure.errors import ConfigurationError
 
 CATALOGUE_STATEMENTS = statements(__package__, "catalogue")
@@ -27,7 +29,6 @@ class SQLiteColumn:
     type: str
     is_required: bool
     default: str | None
-    key_position: int
     is_generated: bool
     is_row_id: bool = False
 
@@ -49,21 +50,14 @@ class SQLiteColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExistingIndex:
-    name: str
-    is_unique: bool
-    is_partial: bool
-    columns: tuple[str | None, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SQLiteRelation:
     """A table, view or virtual table."""
 
     name: str
     kind: str
     columns: tuple[SQLiteColumn, ...]
-    indexes: tuple[ExistingIndex, ...]
+    unique_keys: tuple[frozenset[str], ...]
+    """Columns, by folded names, that are not all equal in two rows."""
 
     def column(self, name: str) -> SQLiteColumn | None:
         return next((each for each in self.columns if is_same_name(each.name, name)), None)
@@ -75,9 +69,7 @@ class SQLiteRelation:
     def is_unique(self, columns: Iterable[str]) -> bool:
         """Return whether a unique key guarantees that two rows differ in these columns."""
         wanted = {fold_name(name) for name in columns}
-        key = {fold_name(each.name) for each in self.columns if each.key_position}
-        found = [{fold_name(str(name)) for name in each.columns} for each in self.indexes if _is_unique_key(each)]
-        return any(each and each <= wanted for each in [key, *found])
+        return any(key <= wanted for key in self.unique_keys)
 
 
 @lru_cache(maxsize=4_096)
@@ -120,11 +112,13 @@ def read_relation(db: sqlite3.Connection, name: str) -> SQLiteRelation | None:
         return None
     kind, own_name, text = relations[fold_name(name)]
     is_virtual = re.match(r"\s*create\s+virtual\b", text, re.IGNORECASE) is not None
+    columns = _read_columns(db, own_name, text)
+    row_id = [frozenset({fold_name(each.name)}) for each in columns if each.is_row_id]
     return SQLiteRelation(
         name=own_name,
         kind="virtual table" if is_virtual else kind,
-        columns=_read_columns(db, own_name, text),
-        indexes=tuple(_read_indexes(db, own_name)),
+        columns=columns,
+        unique_keys=(*row_id, *_read_unique_keys(db, own_name)),
     )
 
 
@@ -143,7 +137,6 @@ def _read_columns(db: sqlite3.Connection, table: str, text: str) -> tuple[SQLite
             type=type,
             is_required=bool(is_required) or (bool(pk) and not has_row_id),
             default=default,
-            key_position=pk,
             is_generated=hidden in GENERATED_KINDS,
             is_row_id=bool(pk) and is_single and has_row_id and type.upper() == "INTEGER",
         )
@@ -151,19 +144,35 @@ def _read_columns(db: sqlite3.Connection, table: str, text: str) -> tuple[SQLite
     )
 
 
-def _read_indexes(db: sqlite3.Connection, table: str) -> Iterable[ExistingIndex]:
-    for name, is_unique, _, is_partial in db.execute(CATALOGUE_STATEMENTS["indexes"], {"table": table}).fetchall():
-        columns = db.execute(CATALOGUE_STATEMENTS["indexed columns"], {"index": name}).fetchall()
-        yield ExistingIndex(
-            name=name,
-            is_unique=bool(is_unique),
-            is_partial=bool(is_partial),
-            columns=tuple(each for (each,) in columns),
-        )
+def _read_unique_keys(db: sqlite3.Connection, table: str) -> Iterable[frozenset[str]]:
+    indexes = db.execute(CATALOGUE_STATEMENTS["unique indexes"], {"table": table}).fetchall()
+    for _, rows in groupby(indexes, key=itemgetter(0)):
+        columns = [(column, collation) for _, column, collation in rows]
+        if all(column is not None and _is_as_strict(db, table, column, collation) for column, collation in columns):
+            yield frozenset(fold_name(column) for column, _ in columns)
 
 
-def _is_unique_key(index: ExistingIndex) -> bool:
-    return index.is_unique and not index.is_partial and None not in index.columns
+def _is_as_strict(db: sqlite3.Connection, table: str, column: str, collation: str) -> bool:
+    """Return whether a unique index with this collation rejects all values that a query of the column finds equal."""
+    return _read_collation(db, table, column) in {"BINARY", collation}
+
+
+def _read_collation(db: sqlite3.Connection, table: str, column: str) -> str | None:
+    """Return the collation of a column; None if only the program that owns the table defines it.
+
+    No pragma shows the collation. A union removes duplicates by the collation of its first column.
+    """
+    column, table = quote_identifier(column), quote_identifier(table)
+    union = f"select {column} from main.{table} where 0 union select 'a' union select ?"  # noqa: S608
+    try:
+        for collation, equal in (("NOCASE", "A"), ("RTRIM", "a ")):
+            if len(db.execute(union, (equal,)).fetchall()) == 1:
+                return collation
+    except sqlite3.OperationalError as exc:
+        if "no such collation sequence" not in str(exc):
+            raise
+        return None
+    return "BINARY"
 
 
 def _suggest_table(name: str, names: list[str]) -> str:

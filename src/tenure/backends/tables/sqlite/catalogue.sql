@@ -14,15 +14,13 @@ select name, type, "notnull", dflt_value, pk, hidden
 from pragma_table_xinfo(:table, 'main')
 order by cid;
 
--- name: indexes
-select name, "unique", origin, partial
-from pragma_index_list(:table, 'main');
-
--- name: indexed columns
--- The name of an expression is null.
-select name
-from pragma_index_info(:index, 'main')
-order by seqno;
+-- name: unique indexes
+-- The columns of all unique indexes without a condition. The name of an expression is null.
+select idx.name, col.name, upper(col.coll)
+from pragma_index_list(:table, 'main') as idx
+join pragma_index_xinfo(idx.name, 'main') as col
+where idx."unique" and not idx.partial and col.key
+order by idx.seq, col.seqno;
 
 -- name: triggers
 select name, coalesce(sql, '')

@@ -122,8 +122,8 @@ def _reject_key(table: SQLiteRelation, columns: tuple[SQLiteColumn, ...]) -> Non
     if not table.is_unique(each.name for each in columns):
         names = ", ".join(each.name for each in columns)
         raise ConfigurationError(
-            f"id: no unique index on {names} of {table.name!r}, so keys may repeat; use the primary key, or create a "
-            "unique index on these columns"
+            f"id: no unique index on {names} of {table.name!r} with the collation of the column, so keys may repeat; "
+            "use the primary key, or create a unique index on these columns"
         )
 
 
