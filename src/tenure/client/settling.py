@@ -2,8 +2,9 @@
 
 import logging
 import random
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tenure.backends.protocol import Claiming
 from tenure.client.keeper import BLOCKED, ticks
@@ -16,6 +17,15 @@ log = logging.getLogger(__name__)
 BUSY_TIMEOUT = 10.0
 """Seconds to wait until other transactions have released their locks."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
+
+
+class Waiting(threading.local):
+    """What a thread calls before it waits for a locked job."""
+
+    before: Callable[[], None] | None = None
+
+
+waiting = Waiting()
 
 
 def settle(store: Claiming, settlements: Sequence[Settlement]) -> Sequence[Settled]:
@@ -55,6 +65,8 @@ def _pauses(timeout: float) -> Iterator[bool]:
     """Pause, then yield True for a retry; end at the timeout."""
     ends_at, pause = ticks() + timeout, SHORTEST_PAUSE
     while ticks() < ends_at:
+        if waiting.before is not None:
+            waiting.before()
         time.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(2 * pause, LONGEST_PAUSE)
         yield True

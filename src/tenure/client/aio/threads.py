@@ -1,8 +1,8 @@
 """The threads that run sync calls for coroutines.
 
 Not the event loop's default executor: it ends with the loop, and the caller may have filled it. One pool runs
-operations. A second pool runs the endings of claims, which may wait for locked jobs. A third pool only waits for jobs,
-one wait for all coroutines that claim the same queues and types. So operations find a thread however many coroutines
+operations. An `EndingExecutor` ends claims, which may wait for locked jobs. A third pool only waits for jobs, one wait
+for all coroutines that claim the same queues and types. So operations and endings find a thread however many coroutines
 wait. `close` ends all threads; without it, a program that exits waits only for running operations.
 """
 
@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Protocol, TypeVar
 
+from tenure.client.aio.ending_executor import EndingExecutor
 from tenure.client.aio.pending_claim import AnyClaims, PendingClaim
 from tenure.client.keeper import ticks
 from tenure.client.source import LONGEST_POLL
@@ -25,8 +26,9 @@ QueuesAndTypes = tuple[tuple[str, ...] | None, tuple[str, ...] | None]
 
 Wait = Callable[[tuple[str, ...] | None, tuple[str, ...] | None, float], None]
 
+AnyExecutor = ThreadPoolExecutor | EndingExecutor
+
 OPERATION_THREADS = 8
-ENDING_THREADS = 16
 WAITER_THREADS = 4
 """How many waits run at a time. More distinct waits than that take turns within a second."""
 
@@ -44,7 +46,7 @@ class Threads:
         self._wait = wait
         self._closed_message = closed_message
         self._operations = ThreadPoolExecutor(OPERATION_THREADS, "tenure-operation")
-        self._endings = ThreadPoolExecutor(ENDING_THREADS, "tenure-ending")
+        self._endings = EndingExecutor()
         self.endings = PoolRunner(self, self._endings)
         self._waiters = ThreadPoolExecutor(WAITER_THREADS, "tenure-waiter")
         # Reentrant: garbage collection of a coroutine may enter here while this thread holds the lock.
@@ -57,7 +59,7 @@ class Threads:
         """Run an operation in a thread. A cancel is raised only after the operation has finished."""
         return await self.run_in(self._operations, function)
 
-    async def run_in(self, pool: ThreadPoolExecutor, function: Callable[[], R]) -> R:
+    async def run_in(self, pool: AnyExecutor, function: Callable[[], R]) -> R:
         """Run an operation in a thread of the pool."""
         with self._lock:
             future = None if self._is_closed else submit(pool, function)
@@ -167,7 +169,7 @@ class Threads:
 class PoolRunner:
     """Runs operations in one pool of a source."""
 
-    def __init__(self, threads: Threads, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, threads: Threads, pool: AnyExecutor) -> None:
         self._threads = threads
         self._pool = pool
 
@@ -191,7 +193,7 @@ class OneShotRunner:
 ONE_SHOT_RUNNER = OneShotRunner()
 
 
-def submit(executor: ThreadPoolExecutor, function: Callable[[], R]) -> asyncio.Future[R]:
+def submit(executor: AnyExecutor, function: Callable[[], R]) -> asyncio.Future[R]:
     return asyncio.wrap_future(executor.submit(copy_context().run, function))
 
 
