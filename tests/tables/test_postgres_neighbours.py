@@ -20,6 +20,7 @@ from tenure.backends.protocol import SWEEP
 from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.postgres import PostgresTable, bound_table, sql_templates
 from tenure.backends.tables.postgres.catalogue import read_catalogue
+from tenure.backends.tables.postgres.row_batches import PostgresRowBatches
 from tenure.backends.tables.postgres.statements import build_statement
 from tenure.backends.tables.row_isolation import MOST_CLAIM_ROUNDS, RowIsolation
 from tenure.core.job import Job, State
@@ -421,6 +422,30 @@ def test_extensions_whose_trigger_is_slow_are_sent_in_parts(shop: Shop, mode: st
 
     assert statuses == [HoldStatus.HELD] * ROWS
     assert table._limits.extensions.most < ROWS
+
+
+@pytest.mark.parametrize("name", ["settle", "extend"])
+def test_no_more_rows_are_written_at_once_than_a_fast_statement_can(
+    shop: Shop, mode: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    table = shop.fit(**MODES[mode])
+    taken = take(table, limit=ROWS)
+    table._limits.settlements = table._limits.extensions = BatchLimit(timeout=0.0)
+    table._limits.settlements.most = 2
+    write = getattr(PostgresRowBatches, name)
+    sizes: list[int] = []
+
+    def count_rows(batches: PostgresRowBatches, rows: Sequence[Any]) -> Any:
+        sizes.append(len(rows))
+        return write(batches, rows)
+
+    monkeypatch.setattr(PostgresRowBatches, name, count_rows)
+    if name == "settle":
+        table.settle([build_completion(each) for each in taken])
+    else:
+        table.extend([Extension(hold=each.hold, lease=60) for each in taken])
+
+    assert sizes == [2, 2, 1]
 
 
 def test_a_row_whose_settlement_takes_too_long_is_rejected_alone(shop: Shop, mode: str) -> None:
