@@ -457,7 +457,7 @@ CLIENT_GUARDS = [
     Guard("progress does not hasten a retry", "client/keeper.py", "            if lease.was_extended:\n", "            if True:\n"),
     Guard("progress does not hasten the retry of a failed request", "client/keeper.py", "                    lease.status = None\n", ""),
     Guard("a blocked lease that is lost tells why", "client/keeper.py", "time{why}", "time"),
-    Guard("an integer that others cannot read is refused", "core/payload.py", "        elif isinstance(part, int) and not -_FIRST_LONG_INTEGER < part < _FIRST_LONG_INTEGER:\n", "        elif False:\n"),
+    Guard("an integer that others cannot read is refused", "core/payload.py", "        elif may_have_long_integers and isinstance(part, int) and abs(part) >= _FIRST_LONG_INTEGER:\n", "        elif False:\n"),
     Guard("an unreadable part of a response costs the rest nothing", "core/payload.py", "    if value is not text or not levels or ", "    if True or "),
     Guard("a list is split no deeper than the payloads", "core/payload.py", "value is not text or not levels or not", "value is not text or not"),
     Guard("a settlement of a locked job is sent again", "client/settling.py", "    while BUSY in settled and next(pauses, False):\n", "    while False:\n"),

@@ -103,7 +103,7 @@ def encode(value: object, subject: str) -> str:
         # Without end in a value that contains itself.
         _reject_long_integers(islice(_named_parts(value, subject), MAX_PARTS_SEARCHED))
         raise InvalidPayload(f"the {subject} is not JSON: {exc}{_locate_invalid(value, subject)}") from None
-    _reject_invalid_parts(value, subject)
+    _reject_invalid_parts(value, subject, may_have_long_integers=len(text) > MAX_DIGITS)
     # Search the encoded text first, which is fast. The second test excludes a string that spells out the escape.
     if "\\u0000" in text and "\0" in "".join(_strings(value)):
         raise InvalidPayload(f"the {subject} has a NUL character, which not every store can keep")
@@ -132,7 +132,7 @@ def _split_list(text: str) -> Iterator[str]:
             start = mark.end()
 
 
-def _reject_invalid_parts(value: object, subject: str) -> None:
+def _reject_invalid_parts(value: object, subject: str, *, may_have_long_integers: bool) -> None:
     for depth, part in _parts(value):
         if depth > MAX_DEPTH:
             raise InvalidPayload(f"the {subject} is nested more than {MAX_DEPTH} deep")
@@ -142,7 +142,7 @@ def _reject_invalid_parts(value: object, subject: str) -> None:
                     raise InvalidPayload(
                         f"the {subject} has the key {key!r}; the keys of a JSON object must be strings"
                     )
-        elif isinstance(part, int) and not -_FIRST_LONG_INTEGER < part < _FIRST_LONG_INTEGER:
+        elif may_have_long_integers and isinstance(part, int) and abs(part) >= _FIRST_LONG_INTEGER:
             _reject_long_integers(_named_parts(value, subject))
 
 
