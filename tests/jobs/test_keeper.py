@@ -627,6 +627,22 @@ def test_a_blocked_lease_is_logged_although_its_holder_tries_to_extend_it(
     assert [text.split(":")[0] for text in caplog.messages] == ["lease of job a not extended"]
 
 
+@pytest.mark.parametrize("status", BLOCKED)
+def test_a_lost_claim_is_logged_once_although_its_holder_tries_to_extend_it(
+    store: Recorder, keeper: Keeper, caplog: pytest.LogCaptureFixture, status: HoldStatus
+) -> None:
+    lease = lease_of(store)
+    keeper.keep([lease])
+    store.now += 60
+    keeper.extend_due()
+    for _ in range(50):
+        store.now += 1
+        keeper.record_extension(lease, status, store.now, lease.length)
+        keeper.extend_due()
+
+    assert [text.split(":")[0] for text in caplog.messages] == ["claim of job a lost"]
+
+
 def test_a_claim_that_ended_while_its_job_was_locked_is_not_logged(
     store: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -217,7 +217,7 @@ class Keeper:
         with self._lock:
             lease.record_extension(status, sent_at, length)
             # The keeper may have dropped the lease as lost before the holder reached the store again.
-            if lease.keep_count > 0 and not self._is_stopped:
+            if lease.keep_count > 0 and not lease.is_lost and not self._is_stopped:
                 self._keep(lease)
                 self._ensure_thread()
         self._warn_if_blocked_long(lease)
