@@ -67,6 +67,7 @@ INTERNAL = {
     "transaction_on",
     "is_in_this_process",
     "needs_commit_check",
+    "extend_unless_locked",
     "has_unknown_outcome",
     "reopen_if_rolled_back",
 }

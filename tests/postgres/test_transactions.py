@@ -1,6 +1,7 @@
 """`claim.transaction()` on PostgreSQL: it locks nothing while the block runs, and its session is reused."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 
 import psycopg
@@ -41,6 +42,18 @@ def test_a_holder_that_was_fenced_out_meanwhile_writes_nothing(
     assert job_of(jobs).result == "by the next one"
     assert database.effects() == []
     assert state(jobs, "next") is None
+
+
+def test_a_block_of_a_locked_job_begins_and_its_completion_waits_for_the_lock(
+    jobs: tenure.Jobs, claim: tenure.Claim, database: PostgresDatabase
+) -> None:
+    with ExitStack() as lock:
+        lock.enter_context(database.place.begun("select from S.jobs for update"))
+        with claim.transaction() as connection:
+            database.write(connection, claim.id)
+            lock.close()
+
+    assert state(jobs) == "completed"
 
 
 def test_what_only_the_commit_finds_wrong_goes_on_and_nothing_is_completed(

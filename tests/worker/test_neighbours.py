@@ -370,6 +370,25 @@ def test_progress_inside_a_block_does_not_wait_for_a_locked_job(
     assert not claim.is_lost
 
 
+def test_an_extension_inside_a_block_raises_if_the_job_stays_locked(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.client.claim.BUSY_TIMEOUT", 0.05)
+    jobs.enqueue("work", {}, id="job")
+    (claim,) = jobs.claim()
+
+    with claim:
+        store.locked = {"job"}
+        with pytest.raises(StoreUnavailable, match="lease of job 'job' not extended: another transaction has locked"):
+            claim.extend(3600)
+        store.locked = set()
+        claim.extend(3600)
+        left = claim.lease.valid_until - ticks()
+
+    assert left > 60
+    assert states(jobs) == {"job": "completed"}
+
+
 def test_claims_that_stay_locked_at_the_end_of_a_block_are_logged(
     store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -262,13 +262,22 @@ class Claim:
 
     @reject_unknown_options
     def extend(self, lease: Seconds | None = None) -> None:
-        """Extend the lease to at least `lease` seconds from now, by default the length of the claim's lease."""
+        """Extend the lease to at least `lease` seconds from now, by default the length of the claim's lease.
+
+        Raises `StoreUnavailable` if the job stays locked for 10 seconds.
+        """
         self._extend(self.lease.length if lease is None else check_lease(lease))
+
+    def extend_unless_locked(self) -> None:
+        """Extend a kept lease; if the job is locked, the keeper extends the lease later."""
+        self._extend(self.lease.length, leaves_to_keeper=True)
 
     @reject_unknown_options
     def progress(self, done: float, *, of: float | None = None, note: str | None = None) -> None:
         """Store the progress of the job, for operators, and extend the lease."""
-        self._extend(self.lease.length, Progress(done=done, of=of, note=note))
+        # Often the caller's own transaction has locked the row. The keeper retries until the lock is released.
+        is_kept = self.lease.keep_count > 0
+        self._extend(self.lease.length, Progress(done=done, of=of, note=note), leaves_to_keeper=is_kept)
 
     def __enter__(self) -> Self:
         if self.is_settled:
@@ -409,21 +418,19 @@ class Claim:
                 TAKEN_OVER if is_first else f"{TAKEN_OVER}, or an earlier settlement without a response was recorded"
             )
 
-    def _extend(self, lease: float, progress: Progress | None = None) -> None:
+    def _extend(self, lease: float, progress: Progress | None = None, *, leaves_to_keeper: bool = False) -> None:
         self.require_held()
         keeper, extension = self._holder.keeper, Extension(hold=self.lease.hold, lease=lease, progress=progress)
-        is_kept = self.lease.keep_count > 0
-        sent_at, status = extend(self._holder.store, extension, 0.0 if is_kept else BUSY_TIMEOUT)
+        sent_at, status = extend(self._holder.store, extension, 0.0 if leaves_to_keeper else BUSY_TIMEOUT)
         keeper.record_extension(self.lease, status, sent_at, lease)
         if self.lease.is_over:
             keeper.end(self.lease)
             raise self.lost_error()
         if status is HoldStatus.REJECTED:
             raise ConfigurationError(unextended_text(self.lease.hold, status))
-        if status is HoldStatus.BUSY and not is_kept:
+        if status is HoldStatus.BUSY and not leaves_to_keeper:
             raise StoreUnavailable(unextended_text(self.lease.hold, status))
         if status is HoldStatus.BUSY and progress is not None:
-            # Often the caller's own transaction has locked the row. The keeper retries until the lock is released.
             keeper.report(self.lease, progress)
 
     def verify(self) -> None:

@@ -75,7 +75,7 @@ class Transaction:
         try:
             if not self._store.is_exclusive:
                 # Outside the transaction: inside, the row would stay locked, and the keeper could not extend the lease.
-                claim.extend()
+                claim.extend_unless_locked()
             # Without the claim's lock: the caller's block may use the claim.
             with self._store.transaction(self._loop) as connection:
                 started_at = ticks()
