@@ -468,7 +468,7 @@ CLIENT_GUARDS = [
     Guard("a locked job is not waited for for ever", "client/settling.py", "    while ticks() < ends_at:\n", "    while True:\n"),
     Guard("an ending of a locked job is an outage", "client/claim.py", "error = StoreUnavailable if settled is BUSY else ConfigurationError", "error = ConfigurationError"),
     Guard("a claim of a locked job is not over", "client/claim.py", "            if not isinstance(settled, Unsettled) or not settled.may_retry:\n", "            if True:\n"),
-    Guard("a rejected ending is an error", "client/claim.py", "        if isinstance(settled, Unsettled):\n            error", "        if False:\n            error"),
+    Guard("a rejected ending is an error", "client/claim.py", "            error = StoreUnavailable if settled is BUSY else ConfigurationError\n            raise error(unsettled_text(settlement, settled))\n", ""),
     Guard("a rejected ending is a failure", "client/claim.py", "elif isinstance(settled, Unsettled) and settled.is_failed:", "elif False:"),
     Guard("an extension of a locked job is an error", "client/claim.py", "if status is HoldStatus.BUSY and not leaves_to_keeper:", "if False:"),
     Guard("an extension inside a block is not left to the keeper", "client/claim.py", "*, leaves_to_keeper: bool = False)", "*, leaves_to_keeper: bool = True)"),

@@ -470,7 +470,7 @@ TABLE_CLIENT_GUARDS = [
     Guard("each source is asked first in its turn", "worker/claimer.py", "        start = self._rotation if first is None else", "        start = 0 if first is None else"),
     Guard("sources have one concurrency", "worker/claimer.py", "left = max(0, claim_limit - len(runs)) if may_claim else 0", "left = claim_limit if may_claim else 0"),
     Guard("what was prevented is counted by the worker", "worker/claimer.py", "                self.summary.prevented += settlement.found_done\n", ""),
-    Guard("what a handler completed as done is counted", "worker/claimer.py", "                self.summary.prevented += run.outcome is Outcome.COMPLETED and run.found_done\n", ""),
+    Guard("what a handler completed as done is counted", "worker/claimer.py", "            self.summary.prevented += run.outcome is Outcome.COMPLETED and run.found_done\n", ""),
     Guard("what was started is of its source", "worker/started_jobs.py", 'f"{source_index}{SEPARATOR}{run.id}" if source_index else run.id', "run.id"),
     Guard("what was started in another source is not", "worker/started_jobs.py", " if int(number or 0) == source_index]", "]"),
     Guard("threads tell the ledger of which source", "worker/thread_executor.py", "self._started_jobs.add(run, handler.source.index)", "self._started_jobs.add(run)"),

@@ -209,6 +209,92 @@ def test_an_outcome_is_kept_and_sent_again_while_the_statement_is_invalid(
     assert "'job-1' rejected by its table: no such table; fix the table" in text
 
 
+def define_completing(jobs: tenure.Jobs, runs: list[tenure.Claim], *, is_async: bool) -> None:
+    """Define the task `work`: it completes its own run, and does not catch an error."""
+
+    def work() -> None:
+        runs.append(tenure.current())
+        tenure.current().complete()
+
+    async def work_async() -> None:
+        runs.append(tenure.current())
+        await tenure.current().aio.complete()
+
+    jobs.task(type="work")(work_async if is_async else work)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("unsettled", [BUSY, Unsettled("no such table", may_retry=True)], ids=["locked", "rejected"])
+def test_an_outcome_that_the_handler_could_not_record_is_kept_and_sent_again(
+    store: Locking,
+    jobs: tenure.Jobs,
+    monkeypatch: pytest.MonkeyPatch,
+    unsettled: Unsettled,
+    is_async: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setattr("tenure.client.settling.BUSY_TIMEOUT", 0.05)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 0.02)
+    runs: list[tenure.Claim] = []
+    define_completing(jobs, runs, is_async=is_async)
+    jobs.enqueue("work", id="job")
+    store.rejections = {"job": unsettled}
+    with jobs.worker() as worker:
+        until(lambda: worker._work_sources[0].deferred)
+        while_unsettled = states(jobs)["job"]
+        store.rejections = {}
+        until(lambda: states(jobs)["job"] == "completed")
+
+    assert while_unsettled == "running"
+    assert len(runs) == 1
+    assert (worker.summary.completed, worker.summary.lost, worker.summary.unrecorded) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_slot_is_free_when_the_handler_has_waited_for_the_lock_of_its_job(
+    store: Locking,
+    jobs: tenure.Jobs,
+    monkeypatch: pytest.MonkeyPatch,
+    is_async: bool,  # noqa: FBT001
+) -> None:
+    # The handler sends its settlement once.
+    monkeypatch.setattr("tenure.client.settling.BUSY_TIMEOUT", 0.0)
+    settle = store.settle
+    threads: list[str] = []
+
+    def record_thread(settlements: Sequence[Settlement]) -> list[Settled]:
+        threads.append(threading.current_thread().name)
+        return settle(settlements)
+
+    monkeypatch.setattr(store, "settle", record_thread)
+    define_completing(jobs, [], is_async=is_async)
+    jobs.enqueue("work", id="job")
+    store.locked = {"job"}
+    with jobs.worker():
+        until(lambda: store.busy_count > 3)
+        store.locked = set()
+
+    assert len([name for name in threads if name != "tenure-claimer"]) == 1
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_an_outcome_of_the_handler_that_the_table_rejects_for_good_is_logged_by_id_and_not_lost(
+    store: Locking,
+    jobs: tenure.Jobs,
+    caplog: pytest.LogCaptureFixture,
+    is_async: bool,  # noqa: FBT001
+) -> None:
+    define_completing(jobs, [], is_async=is_async)
+    jobs.enqueue("work", id="job")
+    store.rejections = {"job": Unsettled("violates a check")}
+
+    summary = jobs.work(drain=True)
+
+    assert (summary.unrecorded, summary.lost) == (1, 0)
+    ((id, text),) = logged_errors(caplog)
+    assert id == "job"
+    assert "'job' rejected by its table: violates a check; the table also rejects the failure" in text
+
+
 def test_rows_that_are_rejected_for_different_reasons_are_logged_once_each(
     store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ class Claim:
         "lease",
         "result",
         "unconfirmed",
+        "unsettled",
     )
 
     def __init__(self, holder: Holder, job: Job, lease: Lease) -> None:
@@ -86,6 +87,7 @@ class Claim:
         self.lease = lease
         self.result: Any = None
         self.unconfirmed: Settlement | None = None
+        self.unsettled: tuple[Settlement, Unsettled] | None = None
         self._holder = holder
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
@@ -143,7 +145,7 @@ class Claim:
 
     def record_settlement(self, settlement: Settlement, settled: Settled) -> None:
         """Record the store's response to a settlement of this claim."""
-        self.unconfirmed = self._joined_transaction = None
+        self.unconfirmed = self.unsettled = self._joined_transaction = None
         if settled:
             self._outcome = settlement.outcome
         elif isinstance(settled, Unsettled) and settled.is_failed:
@@ -406,11 +408,12 @@ class Claim:
         with self._lock:
             self.require_held()
             is_first = self.unconfirmed in (None, settlement)
-            self.unconfirmed = settlement
+            self.unconfirmed, self.unsettled = settlement, None
             (settled,) = settle(self._holder.store, [settlement])
             if not isinstance(settled, Unsettled) or not settled.may_retry:
                 self.record_settlement(settlement, settled)
         if isinstance(settled, Unsettled):
+            self.unsettled = settlement, settled
             error = StoreUnavailable if settled is BUSY else ConfigurationError
             raise error(unsettled_text(settlement, settled))
         if not settled:

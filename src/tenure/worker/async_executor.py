@@ -157,8 +157,10 @@ class ExecutorSlot:
         if executor.claimer.is_stopping and run.stop_reason is None and isinstance(error, asyncio.CancelledError):
             run.stop_reason = StopReason.SHUTDOWN
         if run.has_unknown_outcome():
-            await self._resolve_transaction(run, error)
-            executor.claimer.settle(run, None)
+            if run.unconfirmed is None:
+                await self._resolve_transaction(run, error)
+            # The claimer sends a settlement of the handler again that was not recorded.
+            executor.claimer.settle(run, run.unconfirmed)
         else:
             executor.claimer.settle(run, handler.settlement_for(run, value, error))
         if is_ctrl_c(error):

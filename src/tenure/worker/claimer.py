@@ -358,11 +358,8 @@ class Claimer:
     def _end_leases(self, source: WorkSource) -> None:
         """Stop extending the leases of runs whose settlement the store has confirmed."""
         for run, settlement in source.unconfirmed:
-            if settlement is None and run.outcome is None:
-                self._record_lost(run)
-            elif settlement is None and run.outcome is not None:
-                self.summary.record(run.outcome)
-                self.summary.prevented += run.outcome is Outcome.COMPLETED and run.found_done
+            if settlement is None:
+                self._record_settled_by_handler(run)
         self._log_ended_runs(run for run, _ in source.unconfirmed)
         self._quarantine.remove(run for run, _ in source.unconfirmed)
         source.keeper.end(*(run.lease for run, _ in source.unconfirmed))
@@ -370,6 +367,15 @@ class Claimer:
             self._started_jobs.remove(run for run, _ in source.unconfirmed)
         self._ended_since_trip += len(source.unconfirmed)
         source.unconfirmed = []
+
+    def _record_settled_by_handler(self, run: Run) -> None:
+        if run.outcome is not None:
+            self.summary.record(run.outcome)
+            self.summary.prevented += run.outcome is Outcome.COMPLETED and run.found_done
+        elif run.unsettled is not None:
+            self._record_rejected(run, *run.unsettled)
+        else:
+            self._record_lost(run)
 
     def _record_rejected(self, run: Run, settlement: Settlement, unsettled: Unsettled) -> None:
         if unsettled.is_failed:

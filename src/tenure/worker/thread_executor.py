@@ -93,8 +93,10 @@ class ThreadExecutor:
         if limit is not None:
             self._timeouts.discard(run)
         if run.has_unknown_outcome():
-            self._resolve_transaction(run, error)
-            self._claimer.settle(run, None)
+            if run.unconfirmed is None:
+                self._resolve_transaction(run, error)
+            # The claimer sends a settlement of the handler again that was not recorded.
+            self._claimer.settle(run, run.unconfirmed)
         else:
             self._claimer.settle(run, handler.settlement_for(run, value, error))
 
