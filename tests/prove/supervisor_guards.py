@@ -5,6 +5,7 @@ from tests.prove.guard import Guard
 SUPERVISOR_GUARDS = [
     Guard("a thread notes what it starts", "worker/thread_executor.py", "            self._started_jobs.add(run, handler.source.index)\n", "            pass\n"),
     Guard("a slot of the loop notes what it starts", "worker/async_executor.py", "            executor.started_jobs.add(run, handler.source.index)\n", "            pass\n"),
+    Guard("what is locked after its end is struck out", "worker/claimer.py", "                    self._started_jobs.remove(deferred)\n", "                    pass\n"),
     Guard("what has ended is struck out", "worker/claimer.py", "            self._started_jobs.remove(run for run, _ in source.unconfirmed)\n", "            pass\n"),
     Guard("only what is struck out is gone", "worker/started_jobs.py", "                LENGTH.pack_into(self._map, offset, 0)\n", ""),
     Guard("a place is used again", "worker/started_jobs.py", "                self._free.append(offset)\n", ""),

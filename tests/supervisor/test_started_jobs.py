@@ -20,6 +20,7 @@ from tenure.worker.started_jobs import CAPACITY, STATUS_AT, StartedJobs, Started
 from tenure.worker.status import WorkerStatus
 from tests.playing import ROOT
 from tests.processes.stage import PATIENCE, until
+from tests.worker.test_neighbours import Locking
 from tests.worker.test_outage import Unreliable
 
 WRITER = """
@@ -235,6 +236,23 @@ def test_a_job_whose_end_the_store_does_not_know_counts_as_started(
 
     assert started == ["job"]
     assert reader.unfinished_entries() == []
+
+
+def test_a_job_that_is_locked_after_its_handler_has_ended_counts_no_crash(
+    started_jobs: StartedJobs, reader: StartedJobsReader
+) -> None:
+    store = Locking()
+    with tenure.Jobs(store) as jobs:
+        jobs.task("work")(lambda: None)
+        jobs.enqueue("work", id="job")
+        store.locked = {"job"}
+        with Worker(jobs, {}, started_jobs=started_jobs) as worker:
+            until(lambda: store.busy_count > 1)
+            started = reader.unfinished_entries()
+            store.locked = set()
+            until(lambda: worker.summary.completed == 1)
+
+    assert started == []
 
 
 def test_the_last_pulse_says_what_the_worker_did_in_all(started_jobs: StartedJobs, reader: StartedJobsReader) -> None:

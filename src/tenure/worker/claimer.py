@@ -232,6 +232,9 @@ class Claimer:
                     runs += self._build_runs(source, request, response)
                     claimed.append(source)
                 deferred = self._record_settled(source.unconfirmed, response)
+                if self._started_jobs is not None:
+                    # Their handlers have ended: if another job ends this process, they count no crash.
+                    self._started_jobs.remove(deferred)
                 if deferred or source.is_claiming_paused:
                     source.defer(deferred)
             self._end_leases(source)

@@ -1,9 +1,9 @@
 """Record the started jobs and the status of a worker where the supervisor can read them after a crash.
 
 The record is a memory-mapped file shared by two processes. The worker adds a job right before its handler starts and
-removes the job when its settlement is confirmed. So the entries of a dead worker are the jobs that it had started; its
-other claims had not started. There are no locks: a process that dies while it writes leaves an entry of length zero, or
-a status with a wrong checksum.
+removes the job when its settlement is confirmed or deferred. So the entries of a dead worker are the jobs whose handler
+may have been running. There are no locks: a process that dies while it writes leaves an entry of length zero, or a
+status with a wrong checksum.
 """
 
 import json
@@ -81,7 +81,7 @@ class StartedJobs:
         _write(self._map, offset, entry)
 
     def remove(self, runs: Iterable[Run]) -> None:
-        """Remove jobs whose settlement is confirmed or given up; ignore runs without an entry."""
+        """Remove jobs whose settlement is confirmed, deferred or given up; ignore runs without an entry."""
         for run in runs:
             offset = self._offsets.pop(run, None)
             if offset is not None:
