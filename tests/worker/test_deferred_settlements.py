@@ -1,5 +1,6 @@
 """Unit tests of `DeferredSettlements`: when a settlement that was not recorded is sent again."""
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -113,10 +114,10 @@ def test_no_settlement_is_sent_again_before_it_is_due() -> None:
     assert len(deferred) == 1
 
 
-def test_at_the_end_all_settlements_are_due() -> None:
-    deferred, (run,) = deferred_at(0.0, 1)
+def test_at_the_end_all_settlements_are_taken_at_once() -> None:
+    deferred, runs = deferred_at(0.0, 2 * RESEND_BATCH_SIZE)
 
-    deferred.make_due()
+    taken = deferred.take_all()
 
-    assert deferred.due_at <= 0.0
-    assert deferred.take_due(0.0) == [(run, SETTLEMENT)]
+    assert taken == [(run, SETTLEMENT) for run in runs]
+    assert (len(deferred), deferred.due_at) == (0, math.inf)

@@ -838,6 +838,27 @@ def test_a_worker_that_stops_sends_a_rejected_outcome_once_more_whenever_it_is_d
     assert worker.summary.completed == 1
 
 
+def test_a_worker_that_stops_sends_all_rejected_outcomes_once_more_before_it_pauses(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenure.worker.deferred_settlements.REJECTED_DELAY", 3_600.0)
+    monkeypatch.setattr("tenure.worker.deferred_settlements.MAX_REJECTED_DELAY", 3_600.0)
+    monkeypatch.setattr("tenure.worker.claimer.FINAL_SETTLE_TIMEOUT", 0.2)
+
+    @jobs.task
+    def work() -> None: ...
+
+    ids = [work.enqueue() for _ in range(100)]
+    store.rejections = {id: Unsettled("no such table", may_retry=True) for id in ids}
+    with jobs.worker() as worker:
+        until(lambda: len(worker._work_sources[0].deferred) == len(ids))
+        # The last outcome can be recorded.
+        last = worker._work_sources[0].deferred.runs[-1].id
+        del store.rejections[last]
+
+    assert (states(jobs)[last], worker.summary.unrecorded) == ("completed", len(ids) - 1)
+
+
 def test_a_worker_that_stops_reports_all_rejected_outcomes(
     store: Locking, jobs: tenure.Jobs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -455,7 +455,8 @@ class Claimer:
     def _send_final_settlements(self) -> None:
         until = ticks() + FINAL_SETTLE_TIMEOUT
         for source in self._sources:
-            source.deferred.make_due()
+            # All at once: with the pauses between batches, time would be left for a few hundred.
+            source.unsent.extend(source.deferred.take_all())
         while any(source.has_pending for source in self._sources) and (now := ticks()) < until:
             if not any(source.has_request(now) for source in self._sources):
                 time.sleep(self._shortest_retry_delay(now))

@@ -59,10 +59,11 @@ class DeferredSettlements:
         self._update_due_at()
         return [ended for _, ended in taken]
 
-    def make_due(self) -> None:
-        """Make all settlements due."""
-        self._waiting = [(-math.inf, ended) for _, ended in self._waiting]
+    def take_all(self) -> list[tuple[Run, Settlement]]:
+        """Remove and return all settlements."""
+        taken, self._waiting = self._waiting, []
         self._update_due_at()
+        return [ended for _, ended in taken]
 
     def _update_due_at(self) -> None:
         self.due_at = max(self._waiting[0][0], self._paused_until) if self._waiting else math.inf
