@@ -134,6 +134,7 @@ WORKER_GUARDS = [
     Guard("with many deferred outcomes nothing is claimed", "worker/work_source.py", "        if self.is_claiming_paused:\n            return ()\n", ""),
     Guard("claims go on when outcomes are recorded", "worker/claimer.py", "                source.defer(deferred)\n", "                if deferred:\n                    source.defer(deferred)\n"),
     Guard("a source claims again when outcomes were recorded", "worker/claimer.py", "                if deferred or source.is_claiming_paused:\n", "                if deferred:\n"),
+    Guard("a source claims again when half of its outcomes are recorded", "worker/work_source.py", "(2 if was_paused else 1)", "1"),
     Guard("that nothing is claimed is told once", "worker/work_source.py", "        if self.is_claiming_paused and not was_paused:\n", "        if self.is_claiming_paused and deferred:\n"),
     Guard("a source with a request in flight does not wake the claimer", "worker/claimer.py", "(source.retry_delay(now) or source.deferred.due_at - now for source", "(min(source.retry_delay(now) or math.inf, source.deferred.due_at - now) for source"),
     Guard("every row that is rejected for one reason is told", "worker/claimer.py", "                    rejected.setdefault(settled, []).append((run, settlement))\n", "                    rejected.setdefault(settled, [(run, settlement)])\n"),

@@ -705,6 +705,24 @@ def test_deferred_settlements_are_sent_again_behind_fresh_ones_and_that_of_a_loc
     assert list(source.unsent) == [fresh, locked, rejected]
 
 
+def test_a_source_claims_again_when_half_of_its_deferred_settlements_are_recorded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tenure.worker.work_source.LARGEST_BATCH", 4)
+    monkeypatch.setattr("tenure.worker.work_source.unsettled_text", lambda *_: "locked")
+    source, runs = new_source(), [cast("Run", Stub()) for _ in range(4)]
+
+    paused = []
+    for unsettled in (runs[:3], runs, runs[:3], runs, runs[:2], runs[:1], runs[:3]):
+        source.deferred.take_all()
+        source.unconfirmed = [(run, SETTLEMENT) for run in unsettled]
+        source.defer(dict.fromkeys(unsettled, BUSY))
+        paused.append(source.is_claiming_paused)
+
+    assert paused == [False, True, True, True, True, False, False]
+    assert len(logged_errors(caplog)) == 1
+
+
 class Away(Memory):
     def settle(self, settlements: Sequence[Settlement]) -> list[bool]:  # noqa: ARG002
         raise StoreUnavailable("away")

@@ -93,7 +93,9 @@ class WorkSource:
         for run, settlement in deferred:
             self.deferred.add((run, settlement), now, is_busy=unsettled[run] is BUSY)
         self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in unsettled]
-        was_paused, self.is_claiming_paused = self.is_claiming_paused, len(self.deferred) >= LARGEST_BATCH
+        was_paused = self.is_claiming_paused
+        # Claim again when half of them are recorded: otherwise each released lock would end and begin a pause.
+        self.is_claiming_paused = len(self.deferred) * (2 if was_paused else 1) >= LARGEST_BATCH
         if self.is_claiming_paused and not was_paused:
             run, settlement = deferred[-1]
             log.error(
@@ -133,7 +135,7 @@ class WorkSource:
     def types_to_claim(self, *, is_loop_blocked: bool) -> tuple[str, ...]:
         """Return the types to claim: while the event loop is blocked, only those of synchronous handlers.
 
-        No types while `LARGEST_BATCH` settlements are deferred: each claim would add to them.
+        No types while too many settlements are deferred: each claim would add to them.
         """
         if self.is_claiming_paused:
             return ()
