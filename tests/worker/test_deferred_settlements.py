@@ -56,6 +56,22 @@ def test_the_delay_of_a_settlement_doubles_up_to_a_limit(is_busy: bool, expected
     assert (delays[0], delays[-1]) in {(REJECTED_DELAY, MAX_REJECTED_DELAY), (BUSY_DELAY, MAX_BUSY_DELAY)}
 
 
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_a_settlement_is_sent_again_after_at_least_five_times_as_long_as_its_request_took(
+    is_busy: bool,  # noqa: FBT001
+) -> None:
+    deferred, run = DeferredSettlements(), new_run()
+
+    deferred.add((run, SETTLEMENT), 1_000.0, 40.0, is_busy=is_busy)
+    slow = deferred.due_at
+    deferred.take_all()
+    deferred.add((run, SETTLEMENT), 2_000.0, 0.0, is_busy=is_busy)
+    fast = deferred.due_at
+
+    assert slow == 1_200.0
+    assert fast < 2_010.0
+
+
 def test_a_settlement_that_is_due_later_does_not_delay_another() -> None:
     deferred, (first, second) = deferred_at(0.0, 2)
     deferred.take_due(REJECTED_DELAY)

@@ -692,7 +692,7 @@ def test_deferred_settlements_are_sent_again_behind_fresh_ones_and_that_of_a_loc
     monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
     locked, rejected, fresh = ((cast("Run", Stub()), SETTLEMENT) for _ in range(3))
     source.unconfirmed = [rejected, locked]
-    source.defer({rejected[0]: Unsettled("no such table", may_retry=True), locked[0]: BUSY})
+    source.defer({rejected[0]: Unsettled("no such table", may_retry=True), locked[0]: BUSY}, 0.0)
     source.unsent.append(fresh)
 
     clock.now += BUSY_DELAY
@@ -716,11 +716,36 @@ def test_a_source_claims_again_when_half_of_its_deferred_settlements_are_recorde
     for unsettled in (runs[:3], runs, runs[:3], runs, runs[:2], runs[:1], runs[:3]):
         source.deferred.take_all()
         source.unconfirmed = [(run, SETTLEMENT) for run in unsettled]
-        source.defer(dict.fromkeys(unsettled, BUSY))
+        source.defer(dict.fromkeys(unsettled, BUSY), 0.0)
         paused.append(source.is_claiming_paused)
 
     assert paused == [False, True, True, True, True, False, False]
     assert len(logged_errors(caplog)) == 1
+
+
+def test_the_delay_of_a_deferred_settlement_counts_from_the_time_that_its_request_took(
+    store: Locking, jobs: tenure.Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, settle = Ticks(), store.settle
+    monkeypatch.setattr("tenure.worker.store_retry.ticks", clock)
+
+    def settle_slowly(settlements: Sequence[Settlement]) -> list[Settled]:
+        clock.now += 100
+        return settle(settlements)
+
+    monkeypatch.setattr(store, "settle", settle_slowly)
+
+    @jobs.task
+    def work() -> None: ...
+
+    work.using(id="job").enqueue()
+    store.locked = {"job"}
+    with jobs.worker() as worker:
+        until(lambda: worker._work_sources[0].deferred)
+        delay = worker._work_sources[0].deferred.due_at - ticks()
+        store.locked = set()
+
+    assert 100 < delay <= 500
 
 
 class Away(Memory):
@@ -732,7 +757,7 @@ def test_deferred_settlements_do_not_pile_up_in_a_request_that_fails(monkeypatch
     clock, source, run = Ticks(), new_source(Away()), cast("Run", Stub())
     monkeypatch.setattr("tenure.worker.work_source.ticks", clock)
     source.unconfirmed = [(run, SETTLEMENT)]
-    source.defer({run: Unsettled("no such table", may_retry=True)})
+    source.defer({run: Unsettled("no such table", may_retry=True)}, 0.0)
     source.send(Request(settlements=[], claim_request=None, sent_at=clock.now))
 
     clock.now += REJECTED_DELAY
@@ -759,7 +784,7 @@ def test_a_deferred_settlement_does_not_wake_the_claimer_while_a_request_is_in_f
         is_closed=lambda: False,
     )
     source.unconfirmed = [(run, SETTLEMENT)]
-    source.defer({run: BUSY})
+    source.defer({run: BUSY}, 0.0)
     source.send(Request(settlements=[], claim_request=None, sent_at=ticks()))
 
     delay = claimer._shortest_retry_delay(source.deferred.due_at + 1)

@@ -236,7 +236,7 @@ class Claimer:
                     # Their handlers have ended: if another job ends this process, they count no crash.
                     self._started_jobs.remove(deferred)
                 if deferred or source.is_claiming_paused:
-                    source.defer(deferred)
+                    source.defer(deferred, response.elapsed)
             self._end_leases(source)
         if claimed:
             self._start_unexpired(runs)

@@ -17,6 +17,9 @@ BUSY_DELAY, MAX_BUSY_DELAY = 0.002, 0.5
 REJECTED_DELAY, MAX_REJECTED_DELAY = 2.0, 60.0
 """Seconds after which a rejected settlement is sent again; doubled with each rejection."""
 
+DELAY_PER_ELAPSED = 5.0
+"""Least delay, in multiples of the time that the last request took: slow retries cost at most a sixth of the time."""
+
 RESEND_BATCH_SIZE = 32
 """Number of settlements that are sent again at once."""
 
@@ -40,14 +43,18 @@ class DeferredSettlements:
     def runs(self) -> list[Run]:
         return [run for _, (run, _) in self._waiting]
 
-    def add(self, ended: tuple[Run, Settlement], now: float, *, is_busy: bool) -> None:
-        """Keep a settlement that was not recorded now: the job is locked (`is_busy`), or the outcome was rejected."""
+    def add(self, ended: tuple[Run, Settlement], now: float, elapsed: float = 0.0, *, is_busy: bool) -> None:
+        """Keep a settlement that was not recorded now: the job is locked (`is_busy`), or the outcome was rejected.
+
+        `elapsed` is the time that its request took.
+        """
         run, _ = ended
         if run.resend_delay and len(self._waiting) >= RESEND_BATCH_SIZE:
             self._paused_until = now + RESEND_PAUSE
         shortest, longest = (BUSY_DELAY, MAX_BUSY_DELAY) if is_busy else (REJECTED_DELAY, MAX_REJECTED_DELAY)
         run.resend_delay = min(max(2 * run.resend_delay, shortest), longest)
-        insort(self._waiting, (now + run.resend_delay, ended), key=itemgetter(0))
+        due_at = now + max(run.resend_delay, DELAY_PER_ELAPSED * elapsed)
+        insort(self._waiting, (due_at, ended), key=itemgetter(0))
         self._update_due_at()
 
     def take_due(self, now: float) -> list[tuple[Run, Settlement]]:

@@ -33,6 +33,8 @@ class Request:
 class Response:
     settled: Sequence[Settled]
     claimed: Claimed | None
+    elapsed: float
+    """Seconds from the request to the response."""
 
 
 class ClaimsAndSettles(Protocol):
@@ -76,12 +78,16 @@ class RetryingStore:
 
     def _send(self, store_request: Request) -> Response:
         settlements, request = store_request.settlements, store_request.claim_request
+        settled: Sequence[Settled] = []
+        claimed: Claimed | None = None
+        started_at = ticks()
         if request is None:
-            return Response(settled=self._store.settle(settlements), claimed=None)
-        if not settlements:
-            return Response(settled=[], claimed=self._store.claim(request))
-        settled, claimed = self._store.exchange(settlements, request)
-        return Response(settled=settled, claimed=claimed)
+            settled = self._store.settle(settlements)
+        elif not settlements:
+            claimed = self._store.claim(request)
+        else:
+            settled, claimed = self._store.exchange(settlements, request)
+        return Response(settled=settled, claimed=claimed, elapsed=ticks() - started_at)
 
     def _record_failure(self, exc: Exception) -> None:
         if self._failing_since is not None:

@@ -86,12 +86,15 @@ class WorkSource:
         """Whether a request is outstanding or settlements are still to be sent."""
         return self._outstanding is not None or bool(self.unsent) or bool(self.deferred)
 
-    def defer(self, unsettled: Mapping[Run, Unsettled]) -> None:
-        """Send the settlements of these runs again later; with too many deferred ones, claim nothing."""
+    def defer(self, unsettled: Mapping[Run, Unsettled], elapsed: float) -> None:
+        """Send the settlements of these runs again later; with too many deferred ones, claim nothing.
+
+        `elapsed` is the time that their request took.
+        """
         now = ticks()
         deferred = [(run, each) for run, each in self.unconfirmed if each is not None and run in unsettled]
         for run, settlement in deferred:
-            self.deferred.add((run, settlement), now, is_busy=unsettled[run] is BUSY)
+            self.deferred.add((run, settlement), now, elapsed, is_busy=unsettled[run] is BUSY)
         self.unconfirmed = [ended for ended in self.unconfirmed if ended[0] not in unsettled]
         was_paused = self.is_claiming_paused
         # Claim again when half of them are recorded: otherwise each released lock would end and begin a pause.
