@@ -10,8 +10,12 @@ import pytest
 
 import tenure
 from tenure.backends.memory import Memory
+from tenure.backends.shared.isolation import StatementRejected
+from tenure.client.keeper import ticks
 from tenure.core.operations import Claimed, ClaimRequest, Extension, HoldStatus, Settlement
 from tenure.errors import StoreUnavailable
+from tenure.testing.conformance.building import request
+from tenure.worker.store_retry import Request, RetryingStore
 from tests.tiers import only_in_all
 from tests.worker.looking import DEADLINE, job_of, until
 
@@ -88,6 +92,57 @@ def test_a_worker_goes_on_when_the_store_is_back_and_has_said_so_once(
     assert len(texts) == 2
     assert texts[0] == "store unavailable, retrying: the line is cut"
     assert texts[1].startswith("store available again after")
+
+
+class Rejecting(Memory):
+    """A store that rejects claims with `error`, if set."""
+
+    error: tenure.TenureError | None = None
+
+    def claim(self, request: ClaimRequest) -> Claimed:
+        if self.error is not None:
+            raise self.error
+        return super().claim(request)
+
+
+def rejection(reason: str) -> StatementRejected:
+    return StatementRejected(f"a statement on table 'orders' failed: {reason}", reason=reason)
+
+
+def test_claims_that_the_database_rejects_are_logged_once_for_each_reason_and_are_no_outage(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("tenure.worker.store_retry.ticks", lambda: now)
+    store = Rejecting()
+    source, claim = RetryingStore(store), Request(settlements=[], claim_request=request(), sent_at=now)
+
+    was_failing: list[bool] = []
+    for reason, later in (("no x", 0), ("no x", 60), ("no y", 60), ("no y", 599), ("no y", 1)):
+        now += later
+        for store.error in (rejection(reason), None):
+            source.send(claim)
+            was_failing.append(source.is_failing)
+
+    assert not any(was_failing)
+    assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [
+        ("ERROR", f"claims rejected, retrying: a statement on table 'orders' failed: no {name}", None) for name in "xyy"
+    ]
+
+
+def test_a_claim_that_the_database_rejects_ends_an_outage(caplog: pytest.LogCaptureFixture) -> None:
+    store = Rejecting()
+    source, claim = RetryingStore(store), Request(settlements=[], claim_request=request(), sent_at=ticks())
+
+    for store.error in (StoreUnavailable("away"), rejection("no x"), rejection("no x")):
+        source.send(claim)
+
+    assert not source.is_failing
+    assert [text.split(" after ")[0].split(":")[0] for text in caplog.messages] == [
+        "store unavailable, retrying",
+        "store available again",
+        "claims rejected, retrying",
+    ]
 
 
 def test_what_ended_while_the_store_was_away_is_settled_when_it_is_back(jobs: tenure.Jobs, store: Unreliable) -> None:

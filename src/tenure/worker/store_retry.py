@@ -5,10 +5,12 @@ A request is resent with the same token, so that a claim whose response was lost
 
 import logging
 import random
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tenure.backends.shared.isolation import StatementRejected
 from tenure.client.keeper import ticks
 from tenure.core.operations import Claimed, ClaimRequest, Settled, Settlement
 from tenure.errors import StoreUnavailable
@@ -17,6 +19,9 @@ log = logging.getLogger(__name__)
 
 MIN_BACKOFF, MAX_BACKOFF = 0.05, 1.0
 """Seconds between two tries: the worker notices within a second that a store is back."""
+
+REJECTION_LOG_INTERVAL = 600.0
+"""Seconds after which a rejection is logged again, if its reason is the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +54,35 @@ class ClaimsAndSettles(Protocol):
     ) -> tuple[Sequence[Settled], Claimed]: ...
 
 
+class RejectionLog:
+    """Decides whether to log a rejection: not if the last one had the same reason. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reason: str | None = None
+        self._logged_at = 0.0
+
+    def includes(self, reason: str) -> bool:
+        """Return whether to log a rejection for this reason now."""
+        now = ticks()
+        with self._lock:
+            if reason == self._reason and now < self._logged_at + REJECTION_LOG_INTERVAL:
+                return False
+            self._reason, self._logged_at = reason, now
+        return True
+
+
 class RetryingStore:
-    """Send requests to a store. Log an outage once when it begins and once when it ends."""
+    """Send requests to a store. Log an outage once when it begins and once when it ends.
+
+    A claim that the database rejects is no outage, and is logged by its reason.
+    """
 
     def __init__(self, store: ClaimsAndSettles) -> None:
         self._store = store
         self._failing_since: float | None = None
         self._backoff = MIN_BACKOFF
+        self._rejection_log = RejectionLog()
 
     @property
     def is_failing(self) -> bool:
@@ -65,6 +92,9 @@ class RetryingStore:
         """Return the response; None if the request failed and must be resent after `next_backoff()` seconds."""
         try:
             response = self._send(request)
+        except StatementRejected as exc:
+            self._record_rejection(exc)
+            return None
         except Exception as exc:  # noqa: BLE001 - the worker must survive any error; the request can be resent
             self._record_failure(exc)
             return None
@@ -98,8 +128,16 @@ class RetryingStore:
         else:
             log.error("claim or settle failed, retrying", exc_info=exc)
 
+    def _record_rejection(self, exc: StatementRejected) -> None:
+        self._end_outage()
+        if self._rejection_log.includes(exc.reason):
+            log.error("claims rejected, retrying: %s", exc)
+
     def _record_success(self) -> None:
+        self._end_outage()
+        self._backoff = MIN_BACKOFF
+
+    def _end_outage(self) -> None:
         if self._failing_since is not None:
             log.warning("store available again after %.1f s", ticks() - self._failing_since)
         self._failing_since = None
-        self._backoff = MIN_BACKOFF
