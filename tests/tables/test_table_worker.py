@@ -12,6 +12,7 @@ import pytest
 
 import tenure
 from tenure.client.keeper import ticks
+from tenure.core.job import Outcome
 from tenure.core.operations import ClaimRequest
 from tenure.worker.row_source import ClaimedWithDone, DoneCheckingTable, TableRun
 from tests.tables.client_shop import Shop
@@ -166,6 +167,45 @@ def test_a_row_for_which_done_if_fails_in_the_database_fails_alone(shop: Shop) -
     assert sorted(called) == [1, 2, 3]
     assert shop.statuses() == ["done", "done", "done", "failed", "done"]
     assert (summary.completed, summary.prevented, summary.failed) == (4, 1, 1)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_rows_whose_done_if_becomes_invalid_are_snoozed_longer_and_longer_and_not_failed(
+    shop: Shop,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    is_async: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setattr("tenure.worker.row_source.INVALID_DELAY", 0.01)
+    called: list[int] = []
+
+    async def note_later(row: tenure.Row) -> None:
+        called.append(row.id)
+
+    def note(row: tenure.Row) -> None:
+        called.append(row.id)
+
+    with shop.table(max_attempts=1) as orders:
+        orders.handler(note_later if is_async else note)
+        shop.given(1)
+        with orders.worker():
+            until(lambda: shop.statuses() == ["done"])
+            shop.rows(f"alter table {shop.named('invoices')} rename to bills")
+            shop.given(2)
+            until(lambda: all(len(job.history) >= 4 for job in orders.find() if job.id != "1"))
+            jobs = [job for job in orders.find() if job.id != "1"]
+            called_while_invalid = called[1:]
+            shop.rows(f"alter table {shop.named('bills')} rename to invoices")
+            until(lambda: shop.statuses() == ["done", "done", "done"])
+
+    assert called_while_invalid == []
+    assert sorted(called) == [1, 2, 3]
+    assert {ending.outcome for job in jobs for ending in job.history} == {Outcome.SNOOZED}
+    delays = [(job.run_at - job.history[-1].ended_at).total_seconds() for job in jobs]
+    assert delays == pytest.approx([0.01 * 2 ** (len(job.history) - 1) for job in jobs], rel=0.2)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(told) == 1
+    assert "rows of orders snoozed: done_if is invalid: " in told[0]
 
 
 def test_a_worker_starts_although_done_if_fails_for_the_row_with_which_it_is_checked(shop: Shop) -> None:

@@ -7,8 +7,10 @@ right before the handler. In both cases a row whose work is done is completed wi
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
+from tenure.backends.shared.isolation import StatementRejected
 from tenure.backends.tables.protocol import TableStore
 from tenure.client.aio.threads import run_in_new_thread
 from tenure.client.claim import Holder
@@ -16,16 +18,20 @@ from tenure.client.keeper import Lease, LeaseCallback
 from tenure.client.row_claim import ClaimedRow, RowClaim, TableContext
 from tenure.client.run import Run
 from tenure.client.table import RowTask
+from tenure.core.answers import Snooze
 from tenure.core.job import Job, Outcome
 from tenure.core.log_fields import job_log_fields
 from tenure.core.operations import Claimed, ClaimRequest, Settled, Settlement
 from tenure.errors import ConfigurationError
 from tenure.tasks.registry import Block
 from tenure.worker.handler import Handler, build_lease
-from tenure.worker.store_retry import Request
+from tenure.worker.store_retry import RejectionLog, Request
 from tenure.worker.work_source import WorkSource
 
 log = logging.getLogger(__name__)
+
+INVALID_DELAY, MAX_INVALID_DELAY = 1.0, 60.0
+"""Seconds for which a row is snoozed while `done_if` is invalid; doubled each time."""
 
 R = TypeVar("R")
 
@@ -94,13 +100,14 @@ class TableRun(RowClaim[R], Run, Generic[R]):
 class RowHandler(Handler):
     """Call the handler of a table with a row."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_rejection_log", "_rows")
 
     def __init__(
         self, type: str, task: RowTask, rows: TableContext[Any], holder: Holder, arounds: Sequence[Callable[[], Block]]
     ) -> None:
         super().__init__(type, task.function, task.policy, holder, arounds)
         self._rows = rows
+        self._rejection_log = RejectionLog()
         if rows.is_async and not self.is_async:
             raise ConfigurationError(
                 f"done_if of table {type!r} is async but its handler is not; make both async, or neither"
@@ -119,14 +126,30 @@ class RowHandler(Handler):
             return self._function(run.row)
         if self.is_async:
             return self._await_unless_done(run)
-        if run.already_done():
+        if self._is_done(run):
             return log_already_done(run)
         return self._function(run.row)
 
     async def _await_unless_done(self, run: TableRun[Any]) -> Any:
-        if await (run.claimed_row.is_done_async() if self._rows.is_async else run_in_new_thread(run.already_done)):
+        row = run.claimed_row
+        if await (row.is_done_async() if self._rows.is_async else run_in_new_thread(lambda: self._is_done(run))):
             return log_already_done(run)
         return await self._function(run.row)
+
+    def _is_done(self, run: TableRun[Any]) -> bool:
+        try:
+            return run.already_done()
+        except StatementRejected as exc:
+            if not exc.is_invalid:
+                raise
+            # Probably invalid for every row: this must cost no row an attempt.
+            raise self._snooze(run, exc) from exc
+
+    def _snooze(self, run: TableRun[Any], invalid: StatementRejected) -> Snooze:
+        if self._rejection_log.includes(invalid.reason):
+            log.error("rows of %s snoozed: done_if is invalid: %s", self.type, invalid, extra=job_log_fields(run.job))
+        snoozes = takewhile(lambda ending: ending.outcome is Outcome.SNOOZED, reversed(run.job.history))
+        return Snooze(min(INVALID_DELAY * 2 ** len(list(snoozes)), MAX_INVALID_DELAY))
 
 
 def log_already_done(run: Run) -> None:
