@@ -4,8 +4,9 @@ from tests.prove.guard import Guard
 
 CONNECTION_GUARDS = [
     Guard("a block of a locked job begins", "client/transaction.py", "                claim.extend_unless_locked()\n", "                claim.extend()\n"),
-    Guard("a late completion is not committed (joined)", "client/claim.py", "            if not settled:\n                raise self.lost_error()\n            self.record_settlement(settlement, settled=True)\n", "            self.record_settlement(settlement, settled=True)\n"),
-    Guard("a late completion is not committed (transaction)", "client/transaction.py", "            (landed,) = transaction.settle([completion])\n        if not landed:\n            raise claim.lost_error()\n", "            (landed,) = transaction.settle([completion])\n"),
+    Guard("a late completion is not committed (joined)", "client/claim.py", "            self.require_recorded(settlement, settled)\n", ""),
+    Guard("a late completion is not committed (transaction)", "client/transaction.py", "        claim.require_recorded(completion, settled)\n", ""),
+    Guard("a completion without effect is not told as lost", "client/claim.py", "        if isinstance(settled, Unsettled):\n            raise ConfigurationError(unsettled_text(settlement, replace", "        if False:\n            raise ConfigurationError(unsettled_text(settlement, replace"),
     Guard("a stale holder is refused at once", "client/transaction.py", "                claim.extend_unless_locked()\n", "                pass\n"),
     Guard("nothing is locked while a transaction goes on", "client/transaction.py", "is_held = not self._store.is_exclusive or self._lock_if_held(connection)", "is_held = self._lock_if_held(connection)"),
     Guard("what was rolled back is held again", "client/claim.py", "            self._reopen()\n            self.lease.is_over = ", "            self.lease.is_over = "),

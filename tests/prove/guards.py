@@ -256,8 +256,8 @@ GUARDS = [
 ]  # fmt: skip
 
 SQLITE_GUARDS = [
-    Guard("a payload that Python cannot read is text", "rows.py", "    return decode_or_text(_decode_text(content))\n", "    return json.loads(_decode_text(content))\n"),
-    Guard("a payload that is not UTF-8 is read", "rows.py", 'content.decode(errors="surrogateescape")', "content.decode()"),
+    Guard("a payload that Python cannot read is text", "rows.py", "        decode_or_text(payload.decode(errors=ESCAPED)),\n", "        json.loads(payload.decode(errors=ESCAPED)),\n"),
+    Guard("a payload that is not UTF-8 is read", "rows.py", 'ESCAPED = "surrogateescape"', 'ESCAPED = "strict"'),
     Guard("labels that are not JSON are none", "rows.py", "    return found if isinstance(found, dict) else {}\n", "    return found\n"),
     Guard("fence", "settle.py", "job.fence == hold.fence and ", ""),
     Guard("token", "settle.py", " and job.token == hold.token\n", "\n"),

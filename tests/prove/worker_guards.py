@@ -53,7 +53,7 @@ WORKER_GUARDS = [
     Guard("a rejected claim is no outage", "worker/store_retry.py", "            self._record_rejection(exc)\n", "            self._record_failure(exc)\n"),
     Guard("a rejected claim is told once", "worker/store_retry.py", "            if reason == self._reason and now < self._logged_at + REJECTION_LOG_INTERVAL:\n                return False\n", ""),
     Guard("a rejected claim is told again later", "worker/store_retry.py", " and now < self._logged_at + REJECTION_LOG_INTERVAL:", ":"),
-    Guard("a rejected claim ends an outage", "worker/store_retry.py", "        self._end_outage()\n        if self._rej", "        if self._rej"),
+    Guard("a rejected claim ends an outage", "worker/store_retry.py", "            self._end_outage(self._failing_since)\n        if self._rej", "            pass\n        if self._rej"),
     Guard("an unknown trouble does not end the worker", "worker/store_retry.py", "        except Exception as exc:  # noqa: BLE001 - the worker must survive any error; the request can be resent", "        except StoreUnavailable as exc:"),
     Guard("a worker that ends does not wait for the store for ever", "worker/claimer.py", "for source in self._sources) and (now := ticks()) < until:\n", "for source in self._sources) and (now := ticks()):\n"),
     Guard("stopping waits for handlers", "worker/claimer.py", "        self._wait_for_handlers(lambda: self._grace_ends_at)\n", ""),

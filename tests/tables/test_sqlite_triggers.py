@@ -1,7 +1,12 @@
 """User triggers that undo writes of tenure: then no row is claimed, and no settlement lands."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+import tenure
 from tenure.backends.tables.row_batches import NO_EFFECT
 from tenure.core.job import State
 from tenure.core.operations import HoldStatus, Unsettled
@@ -33,6 +38,25 @@ def test_a_row_that_a_trigger_queues_again_is_not_claimed(path: Path) -> None:
         execute(path, RESET)
 
         assert ids_of(take(table, limit=2)) == ["2"]
+
+
+def test_a_completion_in_a_transaction_that_a_trigger_skips_is_not_told_as_lost(path: Path) -> None:
+    given_orders(path, "pending")
+
+    with tenure.Table(f"sqlite:///{path}", "orders", **MAPPED) as orders:
+        orders.migrate()
+        (claim,) = orders.claim()
+        execute(path, IGNORED)
+        with (
+            pytest.raises(tenure.ConfigurationError, match="the update has no effect"),
+            closing(sqlite3.connect(path)) as db,
+            db,
+        ):
+            claim.complete(connection=db)
+        with pytest.raises(tenure.ConfigurationError, match="the update has no effect"), claim.transaction():
+            pass
+
+        assert [job.id for job in orders.find(state="running")] == ["1"]
 
 
 def test_what_a_trigger_keeps_from_being_ended_or_extended_has_not_landed(path: Path, clock: Clock) -> None:

@@ -386,12 +386,16 @@ class Claim:
                     self._reopen()
                 self.require_held()
                 (settled,) = transaction.settle([settlement])
-            if isinstance(settled, Unsettled):
-                raise ConfigurationError(unsettled_text(settlement, replace(settled, may_retry=True)))
-            if not settled:
-                raise self.lost_error()
+            self.require_recorded(settlement, settled)
             self.record_settlement(settlement, settled=True)
             self._joined_transaction = transaction
+
+    def require_recorded(self, settlement: Settlement, settled: Settled) -> None:
+        """Raise if a settlement in the caller's transaction was not recorded."""
+        if isinstance(settled, Unsettled):
+            raise ConfigurationError(unsettled_text(settlement, replace(settled, may_retry=True)))
+        if not settled:
+            raise self.lost_error()
 
     def _is_held_in(self, transaction: TransactionOperations) -> bool:
         (status,) = transaction.extend([Extension(hold=self.lease.hold, lease=self.lease.length)])

@@ -114,9 +114,8 @@ class Transaction:
             )
         completion = claim.completion(claim.result)
         with self._store.join(self._connection_for_thread(connection)) as transaction:
-            (landed,) = transaction.settle([completion])
-        if not landed:
-            raise claim.lost_error()
+            (settled,) = transaction.settle([completion])
+        claim.require_recorded(completion, settled)
         return completion
 
     def _connection_for_thread(self, connection: object) -> object:

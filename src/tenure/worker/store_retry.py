@@ -129,15 +129,16 @@ class RetryingStore:
             log.error("claim or settle failed, retrying", exc_info=exc)
 
     def _record_rejection(self, exc: StatementRejected) -> None:
-        self._end_outage()
+        if self._failing_since is not None:
+            self._end_outage(self._failing_since)
         if self._rejection_log.includes(exc.reason):
             log.error("claims rejected, retrying: %s", exc)
 
     def _record_success(self) -> None:
-        self._end_outage()
+        if self._failing_since is not None:
+            self._end_outage(self._failing_since)
         self._backoff = MIN_BACKOFF
 
-    def _end_outage(self) -> None:
-        if self._failing_since is not None:
-            log.warning("store available again after %.1f s", ticks() - self._failing_since)
+    def _end_outage(self, failing_since: float) -> None:
+        log.warning("store available again after %.1f s", ticks() - failing_since)
         self._failing_since = None

@@ -13,6 +13,9 @@ from tenure.core.payload import decode_or_text
 COLUMNS = statements(__package__, "columns")
 JOB = COLUMNS["job"]
 
+ESCAPED = "surrogateescape"
+"""How to decode bytes that are not valid UTF-8."""
+
 STATE_BY_VALUE = {state.value: state for state in State}
 
 SqlRow = tuple[Any, ...]
@@ -82,11 +85,11 @@ def decode_job(row: SqlRow) -> Job:
         lines,
         _,
     ) = row
-    history = () if lines is None else tuple(_decode_ending(each) for each in json.loads(_decode_text(lines)))
+    history = () if lines is None else tuple(_decode_ending(each) for each in json.loads(lines.decode(errors=ESCAPED)))
     return build_job(
         id,
         type,
-        _decode_value(payload),
+        decode_or_text(payload.decode(errors=ESCAPED)),
         queue,
         key,
         priority,
@@ -102,7 +105,7 @@ def decode_job(row: SqlRow) -> Job:
         None if leased_until is None else to_datetime(leased_until),
         None if progress is None else decode_progress(progress),
         cancel_requested == 1,
-        None if result is None else _decode_value(result),
+        None if result is None else decode_or_text(result.decode(errors=ESCAPED)),
         result_dropped == 1,
         history,
         endings - len(history),
@@ -145,18 +148,10 @@ def encode_names(names: Sequence[str] | None) -> str | None:
     return None if names is None else json.dumps(names)
 
 
-def _decode_value(content: bytes) -> Any:
-    return decode_or_text(_decode_text(content))
-
-
 def _decode_meta(content: bytes) -> dict[str, str]:
     """Decode the labels of a job. Damaged ones count as none."""
-    found = _decode_value(content)
+    found = decode_or_text(content.decode(errors=ESCAPED))
     return found if isinstance(found, dict) else {}
-
-
-def _decode_text(content: bytes) -> str:
-    return content.decode(errors="surrogateescape")
 
 
 def _decode_ending(line: Sequence[Any]) -> Ending:
