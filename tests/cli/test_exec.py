@@ -20,6 +20,7 @@ from tests.cli.shell import Shell
 from tests.cli.terminal import Terminal, is_alive
 from tests.processes.stage import until
 from tests.tiers import only_in_all, starts_processes
+from tests.worker.test_neighbours import Locking
 
 pytestmark = starts_processes
 
@@ -307,6 +308,25 @@ def test_a_store_that_stays_away_is_told_with_what_is_lost(
             ExecRun(claim, order("true"), signals).run()
 
     assert the_job(jobs).state is tenure.State.RUNNING
+
+
+def test_a_job_that_is_locked_at_the_end_is_reported_as_locked_and_unrecorded(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(exec_run, "SETTLE_TIMEOUT", 0.2)
+    monkeypatch.setattr("tenure.client.settling.BUSY_TIMEOUT", 0.0)
+    store = Locking()
+
+    with tenure.Jobs(store) as jobs, Signals() as signals:
+        jobs.enqueue("work", id="a7")
+        (claim,) = jobs.claim()
+        store.locked = {"a7"}
+        outcome = ExecRun(claim, order("true"), signals).run()
+
+    retried, ended = capfd.readouterr().err.splitlines()
+    assert outcome == "unrecorded"
+    assert retried.startswith("tenure: job locked, retrying for 0.2 s: outcome 'completed' of job 'a7' not recorded")
+    assert ended.startswith("tenure: outcome 'completed' of job 'a7' not recorded: another transaction has locked")
 
 
 def test_a_lease_is_kept_while_the_command_runs(terminal: Terminal, jobs: tenure.Jobs) -> None:

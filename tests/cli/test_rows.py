@@ -163,6 +163,52 @@ def test_a_command_is_run_for_each_row_that_is_not_done(app: Shell) -> None:
     assert execute(app, "select state from orders") == [("completed",), ("completed",)]
 
 
+@starts_processes
+@pytest.mark.parametrize("also_rejects_failed", [False, True])
+def test_a_row_that_rejects_its_outcome_keeps_no_other_row_from_being_run(
+    app: Shell,
+    also_rejects_failed: bool,  # noqa: FBT001
+) -> None:
+    rejected = "new.state != 'running'" if also_rejects_failed else "new.state = 'completed'"
+    execute(
+        app,
+        f"create trigger paid before update on orders when old.state = 'running' and old.id = 1 and {rejected} "
+        "begin select raise(abort, 'not paid'); end",
+    )
+
+    executed = app.run("exec", *TABLE, "--drain", "--wait", "0", "--json", "--", "true")
+
+    outcomes = {each["id"]: each["outcome"] for each in executed.records}
+    assert executed.code == 1
+    assert outcomes == {"1": "unrecorded" if also_rejects_failed else "failed", "2": "completed"}
+    assert ("rejected by its table: not paid" in executed.err) == also_rejects_failed
+    assert [state for (state,) in execute(app, "select state from orders order by id")] == [
+        "running" if also_rejects_failed else "failed",
+        "completed",
+    ]
+
+
+@starts_processes
+def test_a_row_whose_done_if_raises_fails_and_keeps_no_other_row_from_being_run(app: Shell) -> None:
+    app.write("app.py", APP.replace('output="invoices.order_id"', "done_if=lambda row: 1 / (row.id - 1) > 1"))
+
+    executed = app.run("exec", *TABLE, "--drain", "--wait", "0", "--", "true")
+
+    assert executed.code == 1
+    assert "job '1' failed: done_if raised ZeroDivisionError: division by zero" in executed.err
+    assert execute(app, "select state from orders order by id") == [("failed",), ("completed",)]
+
+
+@starts_processes
+def test_a_done_if_that_is_invalid_for_every_row_ends_exec_and_fails_no_row(app: Shell) -> None:
+    app.write("app.py", APP.replace('output="invoices.order_id"', "done_if=lambda row: 'yes', max_attempts=1"))
+
+    executed = app.run("exec", *TABLE, "--drain", "--wait", "0", "--", "true")
+
+    assert executed.is_told_in_one_line
+    assert execute(app, "select distinct state from orders") == [("queued",)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

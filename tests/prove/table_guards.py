@@ -481,7 +481,7 @@ TABLE_CLIENT_GUARDS = [
     Guard("a loop tells the ledger of which source", "worker/async_executor.py", "executor.started_jobs.add(run, handler.source.index)", "executor.started_jobs.add(run)"),
     Guard("a dead worker is reaped in each source", "cli/reaper.py", "for number, source in enumerate(sources):\n", "for number, source in enumerate(sources[:1]):\n"),
     Guard("each source is reaped of its own", "cli/reaper.py", "reap_dead(source._backend, message, source_index=number)", "reap_dead(source._backend, message)"),
-    Guard("a command is not run for what is done", "cli/commands/execute.py", "            if isinstance(claim, TableClaim) and complete_if_done(claim):\n", "            if False:\n"),
+    Guard("a command is not run for what is done", "cli/exec_run.py", "        return claim.completion() if self.was_done else None\n", "        return None\n"),
     Guard("a source that is away is left in peace", "worker/work_source.py", "ticks() + self._retrying_store.next_backoff()\n", "ticks() + 10**6\n"),
     Guard("a source that takes long keeps nobody waiting", "worker/claimer.py", "        if len(sources) > 1:\n", "        if not sources:\n"),
     Guard("what comes after the end is given back", "worker/request_thread.py", "        if self._outstanding is not None:\n            request, future = self._outstanding\n", "        if False:\n            request, future = self._outstanding\n"),

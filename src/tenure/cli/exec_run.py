@@ -5,16 +5,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tenure.backends.shared.isolation import StatementRejected
 from tenure.cli.exec_process import MAX_OUTPUT_BYTES, CommandResult, ExecProcess
 from tenure.cli.exit_codes import error_line, print_error
 from tenure.cli.json_output import to_json_value
 from tenure.cli.signals import Signals, is_from_terminal
 from tenure.client.claim import TAKEN_OVER, Claim
 from tenure.client.keeper import ticks
+from tenure.client.row_claim import TableClaim
 from tenure.client.run import StopReason
 from tenure.core import transitions
 from tenure.core.answers import Retry
 from tenure.core.checks import replace_unstorable
+from tenure.core.error_summary import summarize_exception
 from tenure.core.job import Outcome
 from tenure.core.operations import Settlement
 from tenure.core.payload import MAX_JSON_BYTES, encode
@@ -29,6 +32,10 @@ SETTLE_TIMEOUT = 30.0
 """Seconds for which a settlement is retried while the store is unavailable."""
 GROUP_SIGNAL_DELAY = 0.1
 """Seconds to wait for a signal to our process group that has already ended the command."""
+LOST = "lost"
+"""The claim was lost, and nothing was written."""
+UNRECORDED = "unrecorded"
+"""The job stays running until its lease expires: it is locked, or its table rejects the outcome."""
 CHECK_INTERVAL = 0.5
 """Longest time in seconds between two checks of the claim: the keeper thread may report a loss late."""
 
@@ -45,33 +52,63 @@ class ExecConfig:
 
 
 class ExecRun:
-    """Runs the command for one claim, once, in the main thread. `reason` says briefly why the run ended so."""
+    """Runs the command for one claim, once, in the main thread. `reason` says briefly why the run ended so.
+
+    The command does not run for a row whose work is already done, or whose `done_if` raises.
+    """
 
     def __init__(self, claim: Claim, config: ExecConfig, signals: Signals) -> None:
         self._claim = claim
         self._config = config
         self._signals = signals
         self.reason = ""
+        self.was_done = False
         self._stop_reason: StopReason | None = None
         self._outcome: Outcome | None = None
         claim.lease.on_lost_or_cancelled = lambda _: signals.wake()
 
-    def run(self) -> Outcome | None:
-        """Return the outcome; None if the claim was lost and nothing was written."""
+    def run(self) -> str:
+        """Return the outcome, `LOST` or `UNRECORDED`."""
         try:
             with self._claim:
-                ended = self._run_command()
-                self.reason = ended.summary if self._stop_reason is None else f"{self._stop_reason}; {ended.summary}"
-                self._settle(self._settlement(ended))
+                settlement = self._settlement_without_run() or self._settlement(self._run_command())
+                self._settle(settlement)
         except ClaimLost as exc:
             print_error(error_line(exc))
+            return LOST
+        except (ConfigurationError, StoreUnavailable) as exc:
+            if self._outcome is None:
+                raise
+            if isinstance(exc, StoreUnavailable) and self._claim.unsettled is None:
+                raise StoreUnavailable(
+                    f"the command for job {self._claim.id!r} has ended, but its outcome ({self._outcome}) is not "
+                    f"recorded: store unavailable for {SETTLE_TIMEOUT:g} s: {exc}; the job runs again after its lease "
+                    "has expired"
+                ) from exc
+            # Locked, or rejected by its table: other jobs can be run.
+            self.reason = " ".join(str(exc).split())
+            if self._claim.is_settled:
+                return Outcome.FAILED
+            print_error(self.reason)
+            return UNRECORDED
+        return settlement.outcome
+
+    def _settlement_without_run(self) -> Settlement | None:
+        """Return the settlement of a row whose work is done, or whose `done_if` raises; None to run the command."""
+        claim = self._claim
+        if not isinstance(claim, TableClaim) or not claim.claimed_row.context.has_done_check:
             return None
-        except StoreUnavailable as exc:
-            raise StoreUnavailable(
-                f"the command for job {self._claim.id!r} has ended, but its outcome ({self._outcome}) is not recorded: "
-                f"store unavailable for {SETTLE_TIMEOUT:g} s: {exc}; the job runs again after its lease has expired"
-            ) from exc
-        return self._outcome
+        try:
+            self.was_done = claim.already_done()
+        except Exception as exc:
+            # Other errors of tenure, and an invalid statement, concern every row.
+            if isinstance(exc, TenureError) and (not isinstance(exc, StatementRejected) or exc.is_invalid):
+                with suppress(TenureError):
+                    claim.release()
+                raise
+            self.reason = f"done_if raised {summarize_exception(exc)}"
+            return claim.settlement_for_error(exc)
+        return claim.completion() if self.was_done else None
 
     def _run_command(self) -> CommandResult:
         try:
@@ -143,6 +180,7 @@ class ExecRun:
 
     def _settlement(self, result: CommandResult) -> Settlement:
         """Return the settlement for an exit code and, if the command was stopped, for the reason."""
+        self.reason = result.summary if self._stop_reason is None else f"{self._stop_reason}; {result.summary}"
         claim, hold = self._claim, self._claim.lease.hold
         if self._stop_reason is StopReason.LOST:
             raise claim.lost_error(TAKEN_OVER if claim.lease.is_over else "its lease could not be extended in time")
@@ -188,7 +226,8 @@ class ExecRun:
                 if ticks() >= until or len(self._signals.received) > 1:
                     return None
                 if not is_reported:
-                    print_error(f"store unavailable, retrying for {SETTLE_TIMEOUT:g} s: {error_line(exc)}")
+                    problem = "store unavailable" if self._claim.unsettled is None else "job locked"
+                    print_error(f"{problem}, retrying for {SETTLE_TIMEOUT:g} s: {error_line(exc)}")
                 is_reported = True
             self._signals.wait(CHECK_INTERVAL)
 

@@ -1,12 +1,11 @@
 """`tenure exec`."""
 
 import logging
-from typing import Any
 
 import click
 
 from tenure.cli.exec_process import require_runnable
-from tenure.cli.exec_run import ExecConfig, ExecRun
+from tenure.cli.exec_run import LOST, UNRECORDED, ExecConfig, ExecRun
 from tenure.cli.exit_codes import ExitCode, print_error
 from tenure.cli.next_claim import ClaimOptions, claim_next
 from tenure.cli.output import CommandOutput, with_output
@@ -15,7 +14,6 @@ from tenure.cli.signals import Signals
 from tenure.cli.store_options import StoreTarget, with_store_options
 from tenure.client.claim import Claim
 from tenure.client.jobs import Jobs
-from tenure.client.row_claim import TableClaim
 from tenure.core.job import Outcome
 from tenure.core.operations import check_lease
 
@@ -99,7 +97,7 @@ def execute(
     require_runnable(command[0])
     # This command prints lost claims and an unavailable store itself.
     logging.getLogger("tenure").addHandler(logging.NullHandler())
-    outcomes: list[Outcome | None] = []
+    outcomes: list[str] = []
     with store_target.source() as jobs, Signals() as signals:
         seconds = check_lease(lease) if lease is not None else 60.0 if isinstance(jobs, Jobs) else jobs._lease
         claim_options = ClaimOptions(
@@ -116,11 +114,10 @@ def execute(
             if signals.received:
                 claim.release()
                 break
-            if isinstance(claim, TableClaim) and complete_if_done(claim):
-                outcomes.append(Outcome.COMPLETED)
-                continue
             run = ExecRun(claim, config, signals)
             outcomes.append(run.run())
+            if run.was_done and outcomes[-1] == Outcome.COMPLETED:
+                continue
             print_outcome(output, claim, outcomes[-1], run.reason)
             if not drain:
                 break
@@ -131,21 +128,11 @@ def execute(
     return ExitCode.DONE if set(outcomes) == {Outcome.COMPLETED} else ExitCode.FAILED
 
 
-def complete_if_done(claim: TableClaim[Any]) -> bool:
-    """Complete a row whose work is already done, if the Table can check. Return whether the row was done."""
-    if not claim.claimed_row.context.has_done_check or not claim.already_done():
-        return False
-    claim.complete()
-    return True
-
-
-def print_outcome(output: CommandOutput, claim: Claim, outcome: Outcome | None, reason: str) -> None:
-    """Print the outcome of a job. For people only failures: lost claims are already printed."""
+def print_outcome(output: CommandOutput, claim: Claim, outcome: str, reason: str) -> None:
+    """Print the outcome of a job. For people only failures: lost and unrecorded outcomes are already printed."""
     if output.is_json:
-        output.print_record(
-            {"id": claim.id, "fence": claim.fence, "outcome": "lost" if outcome is None else str(outcome)}
-        )
-    elif outcome not in {None, Outcome.COMPLETED}:
+        output.print_record({"id": claim.id, "fence": claim.fence, "outcome": str(outcome)})
+    elif outcome not in {LOST, UNRECORDED, Outcome.COMPLETED}:
         print_error(f"job {claim.id!r} {outcome}: {reason}")
 
 
