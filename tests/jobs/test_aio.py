@@ -62,6 +62,7 @@ INTERNAL = {
     "settle_on_exit",
     "lost_error",
     "require_held",
+    "require_recorded",
     "verify",
     "settle",
     "transaction_on",
