@@ -157,7 +157,7 @@ class Source(ABC, Generic[S, C]):
         started_at = sent_at = ticks()
         claimed = backend.claim(request)
         while claimed.is_cut and not claimed.jobs and ticks() < started_at + BUSY_TIMEOUT:
-            # The claim tried rows that it could not get; there may be others behind them.
+            # The claim tried rows without success; further rows may be due behind them.
             sent_at = ticks()
             claimed = backend.claim(request)
         return self._claims_for_jobs(holder, claimed.jobs, request, sent_at)

@@ -233,7 +233,7 @@ class Claimer:
                     claimed.append(source)
                 deferred = self._record_settled(source.unconfirmed, response)
                 if self._started_jobs is not None:
-                    # Their handlers have ended: if another job ends this process, they count no crash.
+                    # The handlers have ended: if another job kills this process, these jobs count no crash.
                     self._started_jobs.remove(deferred)
                 if deferred or source.is_claiming_paused:
                     source.defer(deferred, response.elapsed)

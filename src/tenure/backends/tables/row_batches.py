@@ -1,4 +1,4 @@
-"""The batches of row operations that each engine provides, and that `row_isolation` runs."""
+"""The batches of row operations of an engine; `row_isolation` runs them."""
 
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass

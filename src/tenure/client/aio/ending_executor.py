@@ -22,7 +22,7 @@ MAX_WAITING = 1_000
 
 
 class EndingExecutor:
-    """Runs endings in threads that it starts on demand."""
+    """Runs endings, and starts threads on demand."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(ENDING_THREADS + MAX_WAITING, "tenure-ending")
