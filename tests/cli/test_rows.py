@@ -126,6 +126,22 @@ def test_rows_are_explained_retried_and_cancelled(app: Shell) -> None:
     assert cancelled.out == "cancelled: 1\n"
 
 
+@starts_processes
+def test_exec_names_a_row_whose_claim_its_table_rejects_and_runs_the_others(app: Shell) -> None:
+    execute(
+        app,
+        "create trigger frozen before update on orders when new.id = 1 and new.state = 'running' "
+        "begin select raise(abort, 'order 1 is frozen'); end",
+    )
+
+    with app.start("exec", *TABLE, "--drain", "--wait", "0", "--", "true") as process:
+        _, told = process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == 0
+    assert "row 1 of orders not claimed: the table rejects the write: order 1 is frozen" in told
+    assert execute(app, "select state from orders order by id") == [("queued",), ("completed",)]
+
+
 def test_a_row_is_claimed_extended_and_ended_by_hand(app: Shell) -> None:
     (first,) = app.run("claim", *TABLE).records
     (second,) = app.run("claim", *TABLE, "--lease", "10m").records

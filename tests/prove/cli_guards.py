@@ -32,6 +32,7 @@ CLI_GUARDS = [
     Guard("an ending that was not answered is sent again", "cli/exec_run.py", "if ticks() >= until or len(self._signals.received) > 1:", "if True:"),
     Guard("a store that stays away is given up", "cli/exec_run.py", "if ticks() >= until or len(self._signals.received) > 1:", "if False:"),
     Guard("a command that is not there costs no attempt", "cli/commands/execute.py", "    require_runnable(command[0])\n", ""),
+    Guard("exec names rows that it cannot claim", "cli/commands/execute.py", 'logging.getLogger("tenure.client").addHandler', 'logging.getLogger("tenure").addHandler'),
     Guard("a command that cannot be begun gives the job back", "cli/exec_run.py", "            with suppress(TenureError):\n                self._claim.release()\n", ""),
     Guard("a locked job is not called an outage", "cli/exec_run.py", " and self._claim.unsettled is None:\n                raise", ":\n                raise"),
     Guard("a locked job is told as locked", "cli/exec_run.py", '"store unavailable" if self._claim.unsettled is None else "job locked"', '"store unavailable"'),

@@ -95,8 +95,8 @@ def execute(
       tenure exec --result --give-up-on 64 -- python3 resize.py --width 100
     """
     require_runnable(command[0])
-    # This command prints lost claims and an unavailable store itself.
-    logging.getLogger("tenure").addHandler(logging.NullHandler())
+    # This command prints lost claims and an unavailable store itself. The store still logs the rows that it skips.
+    logging.getLogger("tenure.client").addHandler(logging.NullHandler())
     outcomes: list[str] = []
     with store_target.source() as jobs, Signals() as signals:
         seconds = check_lease(lease) if lease is not None else 60.0 if isinstance(jobs, Jobs) else jobs._lease
