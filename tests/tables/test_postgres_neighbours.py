@@ -642,7 +642,7 @@ def test_a_row_that_was_claimed_after_a_rejection_is_avoided_for_no_longer_at_th
         f"if {row}.id = {frozen} then raise exception 'no'; end if; return new; end $$"
     )
     shop.execute("insert into S.orders (id, source) values (6, 'x'), (7, 'x')")
-    table._rows._avoided._rows[("1",)].until = 0.0
+    table._rows._avoided._rows[("1",)].until = time.monotonic()
 
     claimed = ids_of(take(table, limit=ROWS))
 
